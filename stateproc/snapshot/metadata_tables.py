@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Catalog:
+class MetadataTable:
     """A table about a snapshot: its columns, and a function that returns the rows of some operators."""
 
     schema: pa.Schema
@@ -190,8 +190,8 @@ def _schema(columns: str, **types: pa.DataType) -> pa.Schema:
     return pa.schema([pa.field(name, types.get(name, pa.string())) for name in columns.split()])
 
 
-CATALOGS: dict[str, Catalog] = {
-    "states": Catalog(
+METADATA_TABLES: dict[str, MetadataTable] = {
+    "states": MetadataTable(
         _schema(
             "operator uid operator_id state kind distribution key_type namespace_type value_type ttl entries"
             " bytes parallelism max_parallelism problem",
@@ -203,7 +203,7 @@ CATALOGS: dict[str, Catalog] = {
         ),
         _states,
     ),
-    "operators": Catalog(
+    "operators": MetadataTable(
         _schema(
             "checkpoint-id operator-name operator-uid operator-uid-hash operator-parallelism"
             " operator-max-parallelism operator-subtask-state-count operator-coordinator-state-size-in-bytes"
@@ -219,7 +219,7 @@ CATALOGS: dict[str, Catalog] = {
         ),
         _operators,
     ),
-    "files": Catalog(
+    "files": MetadataTable(
         _schema(
             "operator uid operator_id subtask role path start bytes",
             subtask=pa.int32(),
@@ -228,7 +228,7 @@ CATALOGS: dict[str, Catalog] = {
         ),
         _files,
     ),
-    "coordinators": Catalog(
+    "coordinators": MetadataTable(
         _schema(
             "operator uid operator_id kind version format decoded bytes",
             version=pa.int32(),
@@ -236,7 +236,7 @@ CATALOGS: dict[str, Catalog] = {
         ),
         _coordinators,
     ),
-    "rocksdb": Catalog(
+    "rocksdb": MetadataTable(
         _schema(
             "operator uid operator_id subtask state levels compressions " + " ".join(_ROCKSDB_NUMBERS),
             subtask=pa.int32(),

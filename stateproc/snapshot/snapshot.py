@@ -51,9 +51,9 @@ class Snapshot(SnapshotContents):
         Reads the headers of state files.
         """
         # Lazy: start-up.
-        from stateproc.snapshot.metadata_tables import CATALOGS
+        from stateproc.snapshot.metadata_tables import METADATA_TABLES
 
-        return CATALOGS["states"].table(self)
+        return METADATA_TABLES["states"].table(self)
 
     def verify(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stateproc.reports.kafka_offsets import offsets_table
-from stateproc.snapshot.metadata_tables import CATALOGS
+from stateproc.snapshot.metadata_tables import METADATA_TABLES
 from stateproc.sql import SqlCatalog
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def sql_catalog(snapshot: SnapshotContents) -> SqlCatalog:
     """Return the tables: one per state, and states, operators, files, coordinators, rocksdb and offsets."""
-    tables = {name: (lambda catalog=catalog: catalog.table(snapshot)) for name, catalog in CATALOGS.items()}
+    tables = {name: (lambda table=table: table.table(snapshot)) for name, table in METADATA_TABLES.items()}
     return SqlCatalog(
         snapshot.operators, snapshot.operator, {**tables, "offsets": lambda: offsets_table(snapshot.operators)}
     )

@@ -20,7 +20,7 @@ from stateproc.model.schema_merging import aligned, narrowed, portions
 from stateproc.model.state import State
 from stateproc.options.definition import option_texts
 from stateproc.readers.splits import Split
-from stateproc.snapshot.metadata_tables import CATALOGS
+from stateproc.snapshot.metadata_tables import METADATA_TABLES
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.selection import select_state
 from stateproc.snapshot.snapshot import Snapshot
@@ -107,12 +107,12 @@ class CatalogRelation(Relation):
         self._operators = operators
 
     def schema(self) -> pa.Schema:
-        return CATALOGS[self.name or ""].schema
+        return METADATA_TABLES[self.name or ""].schema
 
     def splits(
         self, pruning: Pruning, keys: Sequence[Any] | None = None, columns: Collection[str] | None = None
     ) -> list[Split]:
-        table = CATALOGS[self.name or ""].table(self._snapshot, self._operators)
+        table = METADATA_TABLES[self.name or ""].table(self._snapshot, self._operators)
         return [TableSplit([batch]) for batch in table.to_batches(max_chunksize=ROWS_PER_SPLIT)]
 
 

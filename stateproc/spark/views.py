@@ -20,7 +20,7 @@ from stateproc.model.state import State
 from stateproc.options import BY_NAME, FEED_OPTIONS, PATH, SELECT_OPTIONS
 from stateproc.options.definition import option_texts
 from stateproc.row_formats.case_collisions import colliding_names, distinct_names, java_fold
-from stateproc.snapshot.metadata_tables import CATALOGS
+from stateproc.snapshot.metadata_tables import METADATA_TABLES
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.opening_arguments import metadata_bytes
 from stateproc.snapshot.selection import state_option
@@ -244,11 +244,11 @@ def _frame(spark: SparkSession, path: str, view: View, given: Mapping[str, str],
 
 
 def _views(snapshot: Snapshot, raw: bool, flatten: bool) -> Iterator[View]:
-    tables = {f"savepoint_{table}": table for table in CATALOGS}
+    tables = {f"savepoint_{table}": table for table in METADATA_TABLES}
     for name, table in tables.items():
         if table == "rocksdb" and not any(has_databases(operator) for operator in snapshot.operators):
             continue
-        yield View(name, {"table": table}, CATALOGS[table].schema)
+        yield View(name, {"table": table}, METADATA_TABLES[table].schema)
     for operator, (wide_name, names) in zip(snapshot.operators, view_names(snapshot.operators, tables), strict=True):
         selected = {"uidHash": operator.operator_id}
         _warn_of_nulls(operator)

@@ -14,7 +14,7 @@ from typing import Any
 import stateproc
 from stateproc.model.operator_state import opened_state
 from stateproc.model.state import State
-from stateproc.snapshot.metadata_tables import CATALOGS
+from stateproc.snapshot.metadata_tables import METADATA_TABLES
 from stateproc.snapshot.snapshot import Snapshot
 from tests.helpers.paths import FIXTURES
 from tests.helpers.value_comparison import plain, same
@@ -255,7 +255,7 @@ def _channels(
     snapshot: Snapshot, uid: str, name: str, kind: str, lines: list[dict[str, Any]], read: ReadRows
 ) -> Iterator[str]:
     """Records in flight are listed among the files, with what their files hold."""
-    rows = [row for row in CATALOGS["files"].table(snapshot).to_pylist() if row["role"].startswith("channel ")]
+    rows = [row for row in METADATA_TABLES["files"].table(snapshot).to_pylist() if row["role"].startswith("channel ")]
     if not {"channel in", "channel out"} <= {row["role"] for row in rows if row["uid"] == uid}:
         yield f"{uid} has no channel state in and out, among {rows!r}"
     folder = Path(snapshot.location.directory_uri.removeprefix("file:"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import stateproc
-from stateproc.snapshot.metadata_tables import CATALOGS
+from stateproc.snapshot.metadata_tables import METADATA_TABLES
 from tests.helpers.paths import FIXTURES
 
 
@@ -14,7 +14,7 @@ def snapshot(name: str, *uids: str) -> stateproc.Snapshot:
 
 
 def test_operators_has_the_columns_of_flinks_savepoint_metadata() -> None:
-    table = CATALOGS["operators"].table(snapshot("1.20/demo", "orders-from-kafka"))
+    table = METADATA_TABLES["operators"].table(snapshot("1.20/demo", "orders-from-kafka"))
     assert table.column_names == [
         "checkpoint-id", "operator-name", "operator-uid", "operator-uid-hash", "operator-parallelism",
         "operator-max-parallelism", "operator-subtask-state-count",
@@ -30,7 +30,7 @@ def test_operators_has_the_columns_of_flinks_savepoint_metadata() -> None:
 
 
 def test_names_and_uids_of_flink_2_are_read_from_the_snapshot() -> None:
-    rows = CATALOGS["operators"].table(snapshot("2.3/kafka-rocksdb-canonical")).to_pylist()
+    rows = METADATA_TABLES["operators"].table(snapshot("2.3/kafka-rocksdb-canonical")).to_pylist()
     assert [(row["operator-uid"], row["operator-name"]) for row in rows] == [
         ("orders-per-customer", "Orders per customer"),
         ("orders-from-kafka", "Source: Orders from Kafka"),
@@ -40,15 +40,15 @@ def test_names_and_uids_of_flink_2_are_read_from_the_snapshot() -> None:
 
 def test_sizes_of_files_add_up_to_the_operators_sizes() -> None:
     opened = snapshot("1.20/demo")
-    files = CATALOGS["files"].table(opened).group_by("operator_id").aggregate([("bytes", "sum")]).to_pylist()
-    operators = CATALOGS["operators"].table(opened).to_pylist()
+    files = METADATA_TABLES["files"].table(opened).group_by("operator_id").aggregate([("bytes", "sum")]).to_pylist()
+    operators = METADATA_TABLES["operators"].table(opened).to_pylist()
     assert {row["operator_id"]: row["bytes_sum"] for row in files} == {
         row["operator-uid-hash"]: row["operator-total-size-in-bytes"] for row in operators
     }
 
 
 def test_files_have_paths_and_ranges() -> None:
-    rows = CATALOGS["files"].table(snapshot("1.20/demo")).to_pylist()
+    rows = METADATA_TABLES["files"].table(snapshot("1.20/demo")).to_pylist()
     assert {row["role"] for row in rows} == {"managed keyed", "managed operator", "coordinator"}
     for row in rows:
         assert (row["path"] is None) == (row["start"] is None)
@@ -56,7 +56,7 @@ def test_files_have_paths_and_ranges() -> None:
 
 
 def test_coordinators_contain_the_decoded_enumerator_state() -> None:
-    [row] = CATALOGS["coordinators"].table(snapshot("1.20/demo")).to_pylist()
+    [row] = METADATA_TABLES["coordinators"].table(snapshot("1.20/demo")).to_pylist()
     assert (row["kind"], row["version"], row["format"]) == ("source", 2, "kafka")
     decoded = json.loads(row["decoded"])
     assert sorted(item["partition"] for item in decoded["partitions"]) == [0, 1, 2, 3, 4, 5]
@@ -64,7 +64,7 @@ def test_coordinators_contain_the_decoded_enumerator_state() -> None:
 
 
 def test_numbers_of_elements_and_bytes_of_operator_states() -> None:
-    rows = CATALOGS["states"].table(snapshot("1.20/operators-hashmap-canonical")).to_pylist()
+    rows = METADATA_TABLES["states"].table(snapshot("1.20/operators-hashmap-canonical")).to_pylist()
     found = {row["state"]: (row["kind"], row["distribution"], row["entries"] is None) for row in rows}
     assert found == {
         "split": ("list", "split", False), "union": ("list", "union", False),
@@ -76,5 +76,5 @@ def test_numbers_of_elements_and_bytes_of_operator_states() -> None:
 
 def test_tables_of_a_selected_operator() -> None:
     opened = snapshot("1.20/demo", "orders-from-kafka")
-    [row] = CATALOGS["states"].table(opened, [opened.operator("orders-from-kafka")]).to_pylist()
+    [row] = METADATA_TABLES["states"].table(opened, [opened.operator("orders-from-kafka")]).to_pylist()
     assert (row["state"], row["entries"], row["value_type"]) == ("SourceReaderState", 5, "byte[]")

@@ -15,7 +15,7 @@ import stateproc
 from stateproc.errors import CorruptSnapshot
 from stateproc.metadata.handles import IncrementalHandle
 from stateproc.readers.rocksdb import column_families, database_files, open_table
-from stateproc.snapshot.metadata_tables import CATALOGS
+from stateproc.snapshot.metadata_tables import METADATA_TABLES
 from stateproc.spark.options import source_options
 from stateproc.spark.relations import relation
 from tests.helpers.fixtures import fixtures_in
@@ -66,7 +66,7 @@ def test_statistics_of_a_checkpoint_that_flink_wrote(run: Any) -> None:
 
 
 def test_sums_equal_the_sizes_of_the_tables() -> None:
-    table = CATALOGS["rocksdb"].table(stateproc.open(str(KITCHEN)))
+    table = METADATA_TABLES["rocksdb"].table(stateproc.open(str(KITCHEN)))
     rows = table.to_pylist()
     stored = sum(
         file.source.size
@@ -86,7 +86,7 @@ def test_the_spark_table_has_the_columns_of_the_catalog() -> None:
     options = source_options({"path": str(KITCHEN), "table": "rocksdb"})
     (split,) = relation(options).splits(lambda _: None)
     (batch,) = split.read()
-    assert batch.schema == CATALOGS["rocksdb"].schema and batch.num_rows > 10
+    assert batch.schema == METADATA_TABLES["rocksdb"].schema and batch.num_rows > 10
 
 
 def test_files_absent_from_an_earlier_checkpoint_are_new(run: Any, copied: Path) -> None:
@@ -132,7 +132,7 @@ def test_new_files_in_a_chain_are_those_that_were_uploaded(release: str, run: An
 
 
 def files(path: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = CATALOGS["files"].table(stateproc.open(path)).to_pylist()
+    rows: list[dict[str, Any]] = METADATA_TABLES["files"].table(stateproc.open(path)).to_pylist()
     return [row for row in rows if row["path"] is not None]
 
 

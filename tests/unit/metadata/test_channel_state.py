@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stateproc.metadata import walk_stream_handles
-from stateproc.snapshot.metadata_tables import CATALOGS
+from stateproc.snapshot.metadata_tables import METADATA_TABLES
 from tests.helpers.fixtures import Fixture, fixtures
 
 IN_FLIGHT = [fixture for fixture in fixtures() if fixture.manifest["job"] == "inflight"]
@@ -29,7 +29,7 @@ def test_a_file_shared_by_channels_is_counted_once(fixture: Fixture) -> None:
 @pytest.mark.parametrize("fixture", IN_FLIGHT, ids=lambda fixture: fixture.name)
 def test_the_size_of_an_operator_includes_only_its_own_segments(fixture: Fixture) -> None:
     snapshot = fixture.open()
-    totals = CATALOGS["operators"].table(snapshot).column("operator-total-size-in-bytes").to_pylist()
+    totals = METADATA_TABLES["operators"].table(snapshot).column("operator-total-size-in-bytes").to_pylist()
     assert all(total > 0 for total in totals)
     files = {use.handle.path: use.handle.size for use in walk_stream_handles(snapshot.metadata)}
     versions = len({use.handle for use in walk_stream_handles(snapshot.metadata) if use.role.startswith("channel")})

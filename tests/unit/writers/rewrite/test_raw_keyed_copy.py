@@ -16,7 +16,7 @@ from stateproc.keygroups.ranges import key_group_range
 from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.model.operator import Operator
 from stateproc.model.raw_keyed import raw_keyed_parts, runs_text
-from stateproc.snapshot.metadata_tables import CATALOGS
+from stateproc.snapshot.metadata_tables import METADATA_TABLES
 from tests.helpers.cases import case_snapshots
 from tests.helpers.fixtures import fixtures
 
@@ -109,7 +109,7 @@ def test_inspect_and_verify_name_it(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_table_of_files_lists_it() -> None:
-    rows = CATALOGS["files"].table(ONE.open()).to_pylist()
+    rows = METADATA_TABLES["files"].table(ONE.open()).to_pylist()
     raw = [(row["uid"], row["subtask"], row["bytes"]) for row in rows if row["role"] == "raw keyed"]
     assert raw == [("raw", 0, 42)]
 
