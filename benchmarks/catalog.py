@@ -18,7 +18,7 @@ from collections import deque
 from pathlib import Path
 
 from stateproc.metadata.handles import FileHandle, IncrementalHandle
-from stateproc.metadata.snapshot import OperatorState, SnapshotMetadata, SubtaskState
+from stateproc.metadata.snapshot import OperatorEntry, SnapshotMetadata, SubtaskState
 from stateproc.metadata.writer import write_metadata
 
 JOB = "0123456789abcdef0123456789abcdef"
@@ -82,7 +82,7 @@ def _metadata(number: int, directory: Path, shared: list[str]) -> SnapshotMetada
         )
 
     subtasks = tuple(SubtaskState(index, managed_keyed=handle(index)) for index in range(_PARALLELISM))
-    operator = OperatorState("0a" * 16, _PARALLELISM, 128, subtasks=subtasks)
+    operator = OperatorEntry("0a" * 16, _PARALLELISM, 128, subtasks=subtasks)
     return SnapshotMetadata(4, number, (), (operator,), None)
 
 

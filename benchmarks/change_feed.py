@@ -29,7 +29,7 @@ from stateproc.keygroups.key_hash import KeyHash
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.metadata.handles import ByteStreamHandle, FileHandle, IncrementalHandle
-from stateproc.metadata.snapshot import OperatorState, SnapshotMetadata, SubtaskState
+from stateproc.metadata.snapshot import OperatorEntry, SnapshotMetadata, SubtaskState
 from stateproc.metadata.writer import write_metadata
 from stateproc.readers.state_descriptor import StateKind
 from stateproc.serializers.java.scalars import LONG, SCALARS, Scalar
@@ -110,7 +110,7 @@ def checkpoint(database: Any, target: Path, number: int, base: Path | None = Non
         11, number, "00000000-0000-0000-0000-000000000000", 0, MAX_PARALLELISM, 0, meta, tuple(shared), tuple(kept),
         "00000000-0000-0000-0000-000000000001",
     )  # fmt: skip
-    operator = OperatorState(
+    operator = OperatorEntry(
         operator_id(UID), 1, MAX_PARALLELISM, subtasks=(SubtaskState(0, managed_keyed=database_handle),)
     )
     metadata = SnapshotMetadata(DEFAULT.metadata_version, number, (), (operator,))

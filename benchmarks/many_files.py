@@ -31,7 +31,7 @@ from stateproc.keygroups.key_hash import KeyHash
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.keygroups.ranges import default_max_parallelism, key_group_of_hash, key_group_range
 from stateproc.metadata.handles import FileHandle, IncrementalHandle, KeyedHandle, KeyGroupsHandle, RelativeFileHandle
-from stateproc.metadata.snapshot import OperatorState, SnapshotMetadata, SubtaskState
+from stateproc.metadata.snapshot import OperatorEntry, SnapshotMetadata, SubtaskState
 from stateproc.metadata.writer import write_metadata
 from stateproc.readers.state_descriptor import StateKind
 from stateproc.serializers import LayoutContext
@@ -122,7 +122,7 @@ def make(directory: Path, shape: str, files: int = FILES) -> Path:
             SubtaskState(index, managed_keyed=_linked(handle, chk, shared, number))
             for index, handle in enumerate(first)
         )
-        states.append(OperatorState(operator_id(uid_of(number)), parallelism, spec.max_parallelism, subtasks=subtasks))
+        states.append(OperatorEntry(operator_id(uid_of(number)), parallelism, spec.max_parallelism, subtasks=subtasks))
     metadata = SnapshotMetadata(DEFAULT.metadata_version, 7, (), tuple(reversed(states)))
     (chk / "_metadata").write_bytes(write_metadata(metadata, DEFAULT.metadata_version))
     return chk

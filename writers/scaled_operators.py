@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stateproc.flink_versions import Release
-from stateproc.metadata.snapshot import OperatorState
+from stateproc.metadata.snapshot import OperatorEntry
 from stateproc.model.operator import Operator
 from stateproc.model.raw_keyed import raw_keyed_parts
 from stateproc.writers.bootstrap.new_operator import NewOperator
@@ -117,7 +117,7 @@ def _reason_to_keep(own: Operator, groups: int, fixed_at_one: bool, parallelism:
     return None
 
 
-def kept_handles(operator: ExistingOperator, item: ScaledOperator) -> OperatorState:
+def kept_handles(operator: ExistingOperator, item: ScaledOperator) -> OperatorEntry:
     """Return the operator's metadata without the handles of state that is written anew."""
     metadata = operator.operator.metadata
     subtasks = metadata.subtasks

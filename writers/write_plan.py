@@ -11,7 +11,7 @@ from stateproc.errors import InvalidOption
 from stateproc.flink_versions import Release
 from stateproc.keygroups.ranges import check_max_parallelism, key_group_range
 from stateproc.metadata.handles import ByteStreamHandle
-from stateproc.metadata.snapshot import MasterState, OperatorState, SubtaskState
+from stateproc.metadata.snapshot import MasterState, OperatorEntry, SubtaskState
 from stateproc.serializers import LayoutContext
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.keyed_file import KeyedStateHeader, OperatorStateHeader
@@ -51,9 +51,9 @@ class OperatorJob:
     def display(self) -> str:
         return self.uid or self.name or self.operator_id
 
-    def state(self, subtasks: Sequence[SubtaskState]) -> OperatorState:
+    def state(self, subtasks: Sequence[SubtaskState]) -> OperatorEntry:
         """Return the operator as ``_metadata`` contains it."""
-        return OperatorState(
+        return OperatorEntry(
             self.operator_id, self.parallelism, self.max_parallelism, self.name, self.uid, self.coordinator,
             tuple(subtasks), self.finished,
         )  # fmt: skip

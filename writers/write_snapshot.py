@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from stateproc.errors import WriteFailed
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
-from stateproc.metadata.snapshot import OperatorState, SnapshotMetadata, SubtaskState
+from stateproc.metadata.snapshot import OperatorEntry, SnapshotMetadata, SubtaskState
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.filesystem import store_kind
@@ -89,7 +89,7 @@ def metadata_of(job: WriteJob, written: Iterable[WrittenTarget]) -> SnapshotMeta
     return SnapshotMetadata(job.release.metadata_version, job.checkpoint_id, job.master_states, operators)
 
 
-def _operator(operator: OperatorJob, subtasks: dict[int, SubtaskState]) -> OperatorState:
+def _operator(operator: OperatorJob, subtasks: dict[int, SubtaskState]) -> OperatorEntry:
     return operator.state([subtasks[index] for index in sorted(subtasks)])
 
 
@@ -207,7 +207,7 @@ def target_storage_options(path: str, settings: WriteSettings, source: Snapshot 
     return source.location.storage_options if alike else {}
 
 
-def _job(item: ScaledOperator, settings: WriteSettings, carried: Mapping[str, OperatorState]) -> OperatorJob:
+def _job(item: ScaledOperator, settings: WriteSettings, carried: Mapping[str, OperatorEntry]) -> OperatorJob:
     operator = item.operator
     if isinstance(operator, NewOperator):
         return operator.job(settings.release, item.parallelism, item.max_parallelism)
@@ -221,7 +221,7 @@ def _carried(
     settings: WriteSettings,
     source: Snapshot | None,
     staging: Staging,
-) -> dict[str, OperatorState]:
+) -> dict[str, OperatorEntry]:
     """The existing operators, with handles of copies of the files that stay."""
     if source is None:
         return {}

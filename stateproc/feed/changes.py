@@ -15,7 +15,7 @@ from stateproc.feed.commits import FeedCommit, commit_log, commit_of
 from stateproc.feed.feed_rows import FeedQuery
 from stateproc.feed.feed_step import FeedStep
 from stateproc.feed.state_feed import StateFeed
-from stateproc.metadata import OperatorState
+from stateproc.metadata import OperatorEntry
 from stateproc.model.operator import Operator
 from stateproc.model.operator_state import opened_state
 from stateproc.model.state import State
@@ -69,7 +69,7 @@ def check_same_job(snapshots: Sequence[Snapshot]) -> None:
             )
 
 
-def _has_state(operator: OperatorState) -> bool:
+def _has_state(operator: OperatorEntry) -> bool:
     """Whether an operator has state. Ids of others may be those of another job, as they follow from its graph."""
     return operator.coordinator is not None or any(
         item.managed_keyed or item.managed_operator or item.raw_keyed or item.raw_operator for item in operator.subtasks

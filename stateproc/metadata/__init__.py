@@ -7,7 +7,7 @@ from stateproc.metadata.reader import CHECKPOINT_ID_BYTES, read_checkpoint_id, r
 from stateproc.metadata.snapshot import (
     CheckpointProperties,
     MasterState,
-    OperatorState,
+    OperatorEntry,
     SnapshotMetadata,
     SubtaskState,
 )
@@ -18,7 +18,7 @@ __all__ = [
     "CHECKPOINT_ID_BYTES",
     "CheckpointProperties",
     "MasterState",
-    "OperatorState",
+    "OperatorEntry",
     "SnapshotMetadata",
     "StreamUse",
     "SubtaskState",

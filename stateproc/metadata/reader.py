@@ -12,7 +12,7 @@ from stateproc.metadata.operator_handles import (
     read_channel_handle,
     read_operator_handle,
 )
-from stateproc.metadata.snapshot import CheckpointProperties, MasterState, OperatorState, SnapshotMetadata, SubtaskState
+from stateproc.metadata.snapshot import CheckpointProperties, MasterState, OperatorEntry, SnapshotMetadata, SubtaskState
 from stateproc.metadata.stream_handles import TAKE_AGAIN, ByteStreamHandle, read_stream_handle
 from stateproc.wire.cursor import Cursor
 from stateproc.wire.java_stream import JavaEnum, JavaObject, JavaValue, read_java_object
@@ -144,7 +144,7 @@ def _master_state(cursor: Cursor) -> MasterState:
     return MasterState(name, version, payload)
 
 
-def _operator(cursor: Cursor, version: int) -> OperatorState:
+def _operator(cursor: Cursor, version: int) -> OperatorEntry:
     name = cursor.utf() if version >= 5 else ""
     uid = cursor.utf() if version >= 5 else ""
     operator_id = bytes(cursor.take(16, "an operator id")).hex()
@@ -158,7 +158,7 @@ def _operator(cursor: Cursor, version: int) -> OperatorState:
         )
     coordinator = _coordinator(cursor, version)
     subtasks = _subtasks(cursor, version, parallelism, max_parallelism)
-    return OperatorState(
+    return OperatorEntry(
         operator_id=operator_id,
         parallelism=parallelism,
         max_parallelism=max_parallelism,

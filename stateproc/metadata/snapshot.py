@@ -35,10 +35,11 @@ class SubtaskState:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorState:
-    """One operator (OperatorState). ``operator_id`` is 32 hex digits; name and uid are known since Flink 2.0.
+class OperatorEntry:
+    """What ``_metadata`` says about one operator (Flink: OperatorState).
 
-    ``max_parallelism`` is the number of key groups. ``finished``: the whole operator was done, with no state.
+    ``operator_id`` is 32 hex digits; name and uid are known since Flink 2.0. ``max_parallelism`` is the
+    number of key groups. ``finished``: the whole operator was done, with no state.
     """
 
     operator_id: str
@@ -73,5 +74,5 @@ class SnapshotMetadata:
     version: int
     checkpoint_id: int
     master_states: tuple[MasterState, ...]
-    operators: tuple[OperatorState, ...]
+    operators: tuple[OperatorEntry, ...]
     properties: CheckpointProperties | None = None

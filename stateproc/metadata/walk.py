@@ -14,7 +14,7 @@ from stateproc.metadata.handles import (
     RelativeFileHandle,
     StreamHandle,
 )
-from stateproc.metadata.snapshot import OperatorState, SnapshotMetadata, SubtaskState
+from stateproc.metadata.snapshot import OperatorEntry, SnapshotMetadata, SubtaskState
 
 
 class StreamUse(NamedTuple):
@@ -25,7 +25,7 @@ class StreamUse(NamedTuple):
     a file (AbstractChannelStateHandle.getStateSize is one channel's size).
     """
 
-    operator: OperatorState
+    operator: OperatorEntry
     subtask: int | None
     role: str
     handle: StreamHandle
@@ -83,7 +83,7 @@ def _of_keyed(role: str, handle: KeyedHandle) -> Iterator[tuple[str, StreamHandl
 # savepoint has handles of shared files that are relative, and checkpoints of a job that claimed one.
 
 
-def relative_shared_files(operators: Iterable[OperatorState]) -> Iterator[RelativeFileHandle]:
+def relative_shared_files(operators: Iterable[OperatorEntry]) -> Iterator[RelativeFileHandle]:
     """Yield the relative handles of files that checkpoints share."""
     for operator in operators:
         for subtask in operator.subtasks:

@@ -6,7 +6,7 @@ from stateproc.errors import InvalidOption
 from stateproc.metadata.keyed_handles import write_keyed_handle
 from stateproc.metadata.operator_handles import OperatorHandle, write_channel_handle, write_operator_handle
 from stateproc.metadata.reader import LAST_VERSION, MAGIC, MASTER_STATE_MAGIC, write_properties
-from stateproc.metadata.snapshot import MasterState, OperatorState, SnapshotMetadata, SubtaskState
+from stateproc.metadata.snapshot import MasterState, OperatorEntry, SnapshotMetadata, SubtaskState
 from stateproc.metadata.stream_handles import write_stream_handle
 from stateproc.wire.output import Output
 
@@ -52,7 +52,7 @@ def _master_state(out: Output, state: MasterState) -> None:
     out.bytes32(bytes(inner))
 
 
-def _operator(out: Output, operator: OperatorState, version: int) -> None:
+def _operator(out: Output, operator: OperatorEntry, version: int) -> None:
     if version >= 5:
         out.utf(operator.name or "")
         out.utf(operator.uid or "")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stateproc.connectors import read_coordinator
 from stateproc.errors import NotFound, SnapshotError, not_found
 from stateproc.keygroups.key_types import key_type_of
-from stateproc.metadata import OperatorState, SnapshotMetadata, file_bytes
+from stateproc.metadata import OperatorEntry, SnapshotMetadata, file_bytes
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import KeyGroupsHandle, StatePartition
 from stateproc.model.case_class_arity import file_needs_arity, settled_options
@@ -52,7 +52,7 @@ class Operator:
 
     def __init__(
         self,
-        metadata: OperatorState,
+        metadata: OperatorEntry,
         location: SnapshotLocation,
         options: ReadOptions,
         metadata_version: int,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stateproc.errors import InvalidOption, NotFound, not_found
 from stateproc.keygroups.operator_ids import matching_operator_id, operator_id
-from stateproc.metadata import OperatorState, SnapshotMetadata, file_bytes, flink_version_range, snapshot_kind
+from stateproc.metadata import OperatorEntry, SnapshotMetadata, file_bytes, flink_version_range, snapshot_kind
 from stateproc.model.operator import Operator
 from stateproc.model.state import State
 from stateproc.operator_names.given_names import FILE_MARK, GivenNames, given_names
@@ -105,7 +105,7 @@ class SnapshotContents:
             raise NotFound(error.message, advice=f"{hashes}; {error.advice}")
         raise error
 
-    def _operator(self, metadata: OperatorState, uid: str | None) -> Operator:
+    def _operator(self, metadata: OperatorEntry, uid: str | None) -> Operator:
         rows = self._row_names.get(metadata.operator_id)
         return Operator(metadata, self.location, self.options, self.metadata.version, uid, self._names, rows)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache
 
 from stateproc.errors import UnmatchedUidWarning
-from stateproc.metadata import OperatorState
+from stateproc.metadata import OperatorEntry
 from stateproc.operator_names.given_names import GivenNames
 
 MAX_NODE_ID = 10_000
@@ -25,7 +25,7 @@ class SnapshotNames:
         given: What the user gave to name them.
     """
 
-    def __init__(self, operators: Sequence[OperatorState], given: GivenNames) -> None:
+    def __init__(self, operators: Sequence[OperatorEntry], given: GivenNames) -> None:
         self._operators = tuple(operators)
         self._given = given
 

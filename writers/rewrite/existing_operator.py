@@ -16,7 +16,7 @@ from stateproc.keygroups.class_hashes import ClassHash
 from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle
-from stateproc.metadata.snapshot import OperatorState, SubtaskState
+from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
 from stateproc.metadata.snapshot_kind import first_reading_release
 from stateproc.model.operator import Operator
 from stateproc.readers.row_schema import KEY_GROUP
@@ -209,7 +209,7 @@ class ExistingOperator:
         return all(file.header is None or file.header.compressed is compressed for file in own.keyed_files)
 
     def job(
-        self, release: Release, carried: OperatorState, parallelism: int, max_parallelism: int, *, keyed: bool
+        self, release: Release, carried: OperatorEntry, parallelism: int, max_parallelism: int, *, keyed: bool
     ) -> OperatorJob:
         """Return the plan of the operator. ``carried``: its handles of copied files, without keyed state if that is
         rewritten (``keyed``). Raises InvalidOption, UnsupportedSnapshot.

@@ -24,7 +24,7 @@ from stateproc.metadata.handles import (
     RelativeFileHandle,
     StreamHandle,
 )
-from stateproc.metadata.snapshot import OperatorState, SubtaskState
+from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
 from stateproc.storage import SnapshotLocation, open_handle
 from stateproc.storage.filesystem import kind_of, scheme_of
 from stateproc.storage.sources import FileSource
@@ -37,7 +37,7 @@ StreamRewrite = Callable[[StreamHandle, bool], StreamHandle]
 _FILE_MERGING, _PLAIN = 17, 4
 
 
-def with_streams(operator: OperatorState, swap: StreamRewrite) -> OperatorState:
+def with_streams(operator: OperatorEntry, swap: StreamRewrite) -> OperatorEntry:
     """The operator with ``swap`` of each stream; channel state is left out. Streams of `swap` may be of any kind: file
     merging operator handles (type 17, segments only) become plain ones (type 4), empty ones nothing.
     """
@@ -154,7 +154,7 @@ class CopyPlan:
     """Files to copy, and the operators whose handles refer to the copies after `finish`."""
 
     copies: tuple[FileCopy, ...]
-    operators: tuple[OperatorState, ...]
+    operators: tuple[OperatorEntry, ...]
     location: SnapshotLocation
     _indexes: Mapping[tuple[str, int, int], int] = field(repr=False)
 
@@ -163,7 +163,7 @@ class CopyPlan:
         """Bytes to copy, about (changelog files may be longer than handles say)."""
         return sum(copy.bytes for copy in self.copies)
 
-    def finish(self, handles: Sequence[RelativeFileHandle | ByteStreamHandle]) -> tuple[OperatorState, ...]:
+    def finish(self, handles: Sequence[RelativeFileHandle | ByteStreamHandle]) -> tuple[OperatorEntry, ...]:
         """Return the operators with handles of the copies, given in the order of ``copies``."""
         if len(handles) != len(self.copies):
             raise InvalidOption(f"{len(handles)} copies where {len(self.copies)} were planned")
@@ -178,7 +178,7 @@ class CopyPlan:
 
 
 def copy_plan(
-    operators: Iterable[OperatorState], location: SnapshotLocation, *, drop_channel_state: bool = False
+    operators: Iterable[OperatorEntry], location: SnapshotLocation, *, drop_channel_state: bool = False
 ) -> CopyPlan:
     """Plan the copy of operators, which keep format, max parallelism and compression.
 
@@ -192,7 +192,7 @@ def copy_plan(
     copies: list[FileCopy] = []
     indexes: dict[tuple[str, int, int], int] = {}
 
-    def note(handle: StreamHandle, changelog: bool, operator: OperatorState) -> StreamHandle:
+    def note(handle: StreamHandle, changelog: bool, operator: OperatorEntry) -> StreamHandle:
         source = open_handle(handle, location, whole=not changelog)
         if isinstance(source, FileSource) and indexes.setdefault(_location_key(source, changelog), len(copies)) == len(
             copies
@@ -210,7 +210,7 @@ def _location_key(source: FileSource, changelog: bool) -> tuple[str, int, int]:
     return (source.uri, 0, -1) if changelog else (source.uri, source.base, source.size)
 
 
-def refuse_channel_state(operator: OperatorState, location: SnapshotLocation) -> None:
+def refuse_channel_state(operator: OperatorEntry, location: SnapshotLocation) -> None:
     """Raise UnsupportedSnapshot if an operator has records in flight (of unaligned checkpoints)."""
     for subtask in operator.subtasks:
         handles = (*subtask.input_channels, *subtask.output_channels)

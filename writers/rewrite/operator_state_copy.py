@@ -18,7 +18,7 @@ from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot, 
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
-from stateproc.metadata.snapshot import OperatorState, SubtaskState
+from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
 from stateproc.model.operator import Operator
 from stateproc.model.operator_state import OperatorFile
 from stateproc.readers.merged_snapshots import DifferentSerializersError, merged_info
@@ -235,9 +235,9 @@ def _between(elements: Sequence[Elements], start: int, stop: int) -> Iterator[El
 
 
 def repartitioned(
-    operator: Operator, carried: OperatorState, parallelism: int, release: Release, staging: Staging, *, verify: bool,
+    operator: Operator, carried: OperatorEntry, parallelism: int, release: Release, staging: Staging, *, verify: bool,
     given: Mapping[str, Sequence[Elements]] | None = None,
-) -> OperatorState:  # fmt: skip
+) -> OperatorEntry:  # fmt: skip
     """Return ``carried`` with ``parallelism`` subtasks, and write the operator states of ``operator`` for them.
 
     ``given``: elements that replace those of states. Raises InvalidOption for raw operator state, which only its
@@ -264,7 +264,7 @@ def repartitioned(
     return replace(carried, subtasks=tuple(subtasks[index] for index in sorted(subtasks)))
 
 
-def refuse_raw_operator_state(state: OperatorState, display: str) -> None:
+def refuse_raw_operator_state(state: OperatorEntry, display: str) -> None:
     """Raise InvalidOption if an operator has raw operator state, which only its own code can distribute."""
     if any(subtask.raw_operator for subtask in state.subtasks):
         raise InvalidOption(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stateproc.flink_versions import Release
-from stateproc.metadata.snapshot import OperatorState
+from stateproc.metadata.snapshot import OperatorEntry
 from stateproc.model.operator import Operator
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
@@ -53,9 +53,9 @@ def offsets_before_and_after(operator: ExistingOperator) -> tuple[KafkaState, Ka
 
 
 def edited_operator_state(
-    operator: ExistingOperator, carried: OperatorState, parallelism: int, release: Release, staging: Staging, *,
+    operator: ExistingOperator, carried: OperatorEntry, parallelism: int, release: Release, staging: Staging, *,
     verify: bool,
-) -> OperatorState:  # fmt: skip
+) -> OperatorEntry:  # fmt: skip
     """Return ``carried`` with the operator state that is written anew, and write its files.
 
     Raises InvalidOption for edits that do not fit the state, and as `repartitioned`.

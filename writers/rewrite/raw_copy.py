@@ -17,7 +17,7 @@ from stateproc.codec.arrow_arrays import RowBytes
 from stateproc.errors import UnsupportedSnapshot, Where, not_found
 from stateproc.keygroups.ranges import key_group_range
 from stateproc.metadata.handles import KeyGroupsHandle
-from stateproc.metadata.snapshot import OperatorState, SubtaskState
+from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
 from stateproc.model.operator import Operator
 from stateproc.model.raw_keyed import RawKeyedPart, raw_keyed_parts
 from stateproc.options import SPLIT_BYTES
@@ -217,8 +217,8 @@ def refuse_other_key_groups(operator: Operator, max_parallelism: int) -> None:
 
 
 def redistributed_raw_keyed(
-    operator: Operator, carried: OperatorState, parallelism: int, staging: Staging
-) -> OperatorState:
+    operator: Operator, carried: OperatorEntry, parallelism: int, staging: Staging
+) -> OperatorEntry:
     """Return ``carried`` with the operator's raw keyed state for ``parallelism`` subtasks, and write its files.
 
     Raises CorruptSnapshot, MissingFile, WriteFailed.

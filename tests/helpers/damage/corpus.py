@@ -21,7 +21,7 @@ from stateproc.metadata.handles import (
     RelativeFileHandle,
     SegmentHandle,
 )
-from stateproc.metadata.snapshot import OperatorState, SubtaskState
+from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
 from stateproc.model.operator_state import operator_header
 from stateproc.model.state import State
 from stateproc.readers.changelog.log_segments import log_source
@@ -115,7 +115,7 @@ def file_targets() -> Iterator[Target]:
 
 
 def _subtask_targets(
-    fixture: Fixture, snapshot: Snapshot, operator: OperatorState, subtask: SubtaskState
+    fixture: Fixture, snapshot: Snapshot, operator: OperatorEntry, subtask: SubtaskState
 ) -> Iterator[Target]:
     for part in ("managed_keyed", "raw_keyed", "managed_operator"):
         handle = getattr(subtask, part)
@@ -141,7 +141,7 @@ class _Rebuilt:
     location: SnapshotLocation
     metadata: SnapshotMetadata
     options: ReadOptions
-    operator: OperatorState
+    operator: OperatorEntry
     subtask: SubtaskState
     part: str
     handle: Any
@@ -200,7 +200,7 @@ def part_targets() -> Iterator[Target]:
 
 
 def _part_targets(
-    fixture: Fixture, snapshot: Snapshot, operator: OperatorState, subtask: SubtaskState
+    fixture: Fixture, snapshot: Snapshot, operator: OperatorEntry, subtask: SubtaskState
 ) -> Iterator[Target]:
     handle = subtask.managed_keyed
     if handle is None:

@@ -15,7 +15,7 @@ import stateproc
 from stateproc.keygroups.ranges import key_group_range
 from stateproc.metadata.backend import StateMetaInfo, write_keyed_header
 from stateproc.metadata.handles import KeyGroupsHandle, OperatorStreamHandle
-from stateproc.metadata.snapshot import OperatorState, SubtaskState
+from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
 from stateproc.model.operator import Operator
 from stateproc.readers.state_descriptor import KeyedState
 from stateproc.serializers import LayoutContext
@@ -50,7 +50,7 @@ class Rewrite:
         commit.complete(replace(snapshot.metadata, operators=operators), max(snapshot.metadata.version, 3))
         return stateproc.open(str(target), **options)
 
-    def _operator(self, operator: Operator, staging: Staging) -> OperatorState:
+    def _operator(self, operator: Operator, staging: Staging) -> OperatorEntry:
         subtasks: dict[int, SubtaskState] = {
             index: SubtaskState(index, managed_operator=handle)
             for index, handle in _operator_states(operator, staging).items()

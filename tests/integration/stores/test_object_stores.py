@@ -14,7 +14,7 @@ import stateproc
 from stateproc import SavepointWriter
 from stateproc.cli import main
 from stateproc.errors import InvalidOption, MissingFile, StoreUnavailable, WriteFailed
-from stateproc.metadata import OperatorState, SnapshotMetadata, SubtaskState
+from stateproc.metadata import OperatorEntry, SnapshotMetadata, SubtaskState
 from stateproc.metadata.handles import KeyGroupsHandle, RelativeFileHandle
 from stateproc.storage import locate
 from stateproc.writers.commit.commit import Commit
@@ -127,7 +127,7 @@ def metadata(*handles: RelativeFileHandle) -> SnapshotMetadata:
         SubtaskState(index, managed_keyed=KeyGroupsHandle(7, index, (0,), handle))
         for index, handle in enumerate(handles)
     )
-    return SnapshotMetadata(4, 1, (), (OperatorState("0" * 31 + "1", len(handles), 128, subtasks=subtasks),))
+    return SnapshotMetadata(4, 1, (), (OperatorEntry("0" * 31 + "1", len(handles), 128, subtasks=subtasks),))
 
 
 def a_file(commit: Commit, size: int) -> RelativeFileHandle:

@@ -9,7 +9,7 @@ import pytest
 
 from stateproc.catalog.file_references import file_references
 from stateproc.errors import SnapshotError
-from stateproc.metadata import OperatorState, SnapshotMetadata, SubtaskState, read_metadata, snapshot_kind
+from stateproc.metadata import OperatorEntry, SnapshotMetadata, SubtaskState, read_metadata, snapshot_kind
 from stateproc.metadata.handles import FileHandle, IncrementalHandle, RelativeFileHandle, StreamHandle
 from tests.helpers.paths import FIXTURES
 from tests.helpers.sweeps import sweep
@@ -21,7 +21,7 @@ def metadata(*files: StreamHandle) -> SnapshotMetadata:
     shared = tuple((f"{index}.sst", file) for index, file in enumerate(files))
     handle = IncrementalHandle(5, 1, "b", 0, 4, None, RelativeFileHandle("meta", 1), shared, ())
     subtask = SubtaskState(0, managed_keyed=handle)
-    return SnapshotMetadata(3, 7, (), (OperatorState("0a" * 16, 1, 4, subtasks=(subtask,)),))
+    return SnapshotMetadata(3, 7, (), (OperatorEntry("0a" * 16, 1, 4, subtasks=(subtask,)),))
 
 
 def ids(path: str, directory: str, root: str) -> set[int]:

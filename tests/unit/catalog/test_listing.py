@@ -118,7 +118,7 @@ def test_a_damaged_metadata_is_a_row_with_its_reason(chain: Path, data: bytes) -
 
 def test_impossible_sizes_and_times(chain: Path) -> None:
     from stateproc.catalog.entries import utc_time
-    from stateproc.metadata import OperatorState, SnapshotMetadata, SubtaskState
+    from stateproc.metadata import OperatorEntry, SnapshotMetadata, SubtaskState
     from stateproc.metadata.handles import KeyGroupsHandle
     from stateproc.metadata.writer import write_metadata
 
@@ -126,7 +126,7 @@ def test_impossible_sizes_and_times(chain: Path) -> None:
         SubtaskState(i, managed_keyed=KeyGroupsHandle(7, i, (0,), RelativeFileHandle(f"f{i}", (1 << 63) - 1)))
         for i in range(3)
     )
-    metadata = SnapshotMetadata(3, 1, (), (OperatorState("0a" * 16, 3, 3, subtasks=subtasks),))
+    metadata = SnapshotMetadata(3, 1, (), (OperatorEntry("0a" * 16, 3, 3, subtasks=subtasks),))
     (chain / JOB / "chk-3/_metadata").write_bytes(write_metadata(metadata, 3))
     damaged = next(entry for entry in stateproc.ls(chain) if entry.status == "unreadable")
     assert damaged.name == "chk-3" and "bytes, by their handles" in str(damaged.problem)

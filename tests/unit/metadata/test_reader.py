@@ -14,7 +14,7 @@ from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.metadata import (
     CheckpointProperties,
     MasterState,
-    OperatorState,
+    OperatorEntry,
     SubtaskState,
     flink_version_range,
     read_metadata,
@@ -149,7 +149,7 @@ def test_header_and_footer_of_every_version(version: int) -> None:
         )
     )
     named = {"name": "map", "uid": "my-uid"} if version >= 5 else {}
-    expected = OperatorState("000102030405060708090a0b0c0d0e0f", 4, 128, subtasks=(SubtaskState(2),), **named)
+    expected = OperatorEntry("000102030405060708090a0b0c0d0e0f", 4, 128, subtasks=(SubtaskState(2),), **named)
     assert (found.version, found.checkpoint_id) == (version, 2**40)
     assert found.master_states == (MasterState("hook", 3, b"xyz"),)
     assert found.operators == (expected,)

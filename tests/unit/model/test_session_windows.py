@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import stateproc
-from stateproc.metadata import OperatorState, SubtaskState, read_metadata
+from stateproc.metadata import OperatorEntry, SubtaskState, read_metadata
 from stateproc.metadata.handles import ByteStreamHandle, KeyGroupsHandle, RelativeFileHandle
 from stateproc.metadata.writer import write_metadata
 from stateproc.wire import Output
@@ -48,7 +48,7 @@ def renamed(fixture: Fixture, old: str, new: str, directory: Path) -> Path:
         inline = ByteStreamHandle(handle.stream.path, changed)
         return replace(state, managed_keyed=replace(handle, offsets=offsets, stream=inline))
 
-    def operator(state: OperatorState) -> OperatorState:
+    def operator(state: OperatorEntry) -> OperatorEntry:
         return replace(state, subtasks=tuple(subtask(item) for item in state.subtasks))
 
     wanted = [item for item in metadata.operators if item.uid == "session-aggregate"]

@@ -17,7 +17,7 @@ import fsspec
 import pytest
 
 from stateproc.errors import InvalidOption, MissingFile, WriteFailed
-from stateproc.metadata import OperatorState, SnapshotMetadata, SubtaskState, read_metadata
+from stateproc.metadata import OperatorEntry, SnapshotMetadata, SubtaskState, read_metadata
 from stateproc.metadata.handles import ByteStreamHandle, KeyGroupsHandle, RelativeFileHandle
 from stateproc.storage import locate, writing
 from stateproc.writers.commit import commit
@@ -34,7 +34,7 @@ def metadata(*handles: Handle, checkpoint_id: int = 1) -> SnapshotMetadata:
         SubtaskState(index, managed_keyed=KeyGroupsHandle(7, index, (0,), handle))
         for index, handle in enumerate(handles)
     )
-    return SnapshotMetadata(4, checkpoint_id, (), (OperatorState(UID, len(handles), 128, subtasks=subtasks),))
+    return SnapshotMetadata(4, checkpoint_id, (), (OperatorEntry(UID, len(handles), 128, subtasks=subtasks),))
 
 
 def state_file(staging: Staging, data: bytes = BIG) -> Handle:
@@ -326,7 +326,7 @@ def test_missing_files_and_files_of_another_size_are_refused(tmp_path: Path) -> 
 
 def test_invalid_metadata_is_refused(tmp_path: Path) -> None:
     begun = Commit.begin(tmp_path / "s")
-    more = replace(metadata(), operators=(OperatorState(UID, 129, 128),))
+    more = replace(metadata(), operators=(OperatorEntry(UID, 129, 128),))
     with pytest.raises(WriteFailed, match=r"the snapshot would be none: operator .* of parallelism 129") as caught:
         begun.complete(more, 4)
     assert caught.value.where.file == str(tmp_path / "s" / "_metadata")

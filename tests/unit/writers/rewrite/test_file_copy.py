@@ -24,7 +24,7 @@ from stateproc.metadata.handles import (
     RelativeFileHandle,
     SegmentHandle,
 )
-from stateproc.metadata.snapshot import OperatorState, SubtaskState
+from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
 from stateproc.metadata.stream_handles import StreamHandle
 from stateproc.metadata.walk import StreamUse
 from stateproc.snapshot.snapshot import Snapshot
@@ -123,7 +123,7 @@ def test_handles_keep_all_fields_except_their_streams(tmp_path: Path) -> None:
     assert found
 
 
-def _changelogs(operators: tuple[OperatorState, ...]) -> Iterator[ChangelogHandle]:
+def _changelogs(operators: tuple[OperatorEntry, ...]) -> Iterator[ChangelogHandle]:
     for operator in operators:
         for subtask in operator.subtasks:
             if isinstance(subtask.managed_keyed, ChangelogHandle):
@@ -158,7 +158,7 @@ def test_inline_and_empty_state_stays_in_the_metadata(tmp_path: Path) -> None:
         SubtaskState(2, managed_keyed=KeyGroupsHandle(12, 0, (), RelativeFileHandle("file", 10), "id")),
         SubtaskState(3, managed_keyed=KeyGroupsHandle(12, 0, (), RelativeFileHandle("nothing", 0), "id")),
     )
-    plan = copy_plan([OperatorState("0" * 32, 1, 128, subtasks=subtasks)], location)
+    plan = copy_plan([OperatorEntry("0" * 32, 1, 128, subtasks=subtasks)], location)
     commit = Commit.begin(str(tmp_path / "new"))
     handles = [copy.run(commit.staging) for copy in plan.copies]
     cut, whole, nothing = handles
@@ -184,7 +184,7 @@ def test_inline_and_empty_state_stays_in_the_metadata(tmp_path: Path) -> None:
 def test_a_missing_file_leaves_no_files(tmp_path: Path) -> None:
     location = SnapshotLocation(str(tmp_path), str(tmp_path / "_metadata"))
     handle = KeyGroupsHandle(12, 0, (), RelativeFileHandle("gone", 10), "id")
-    plan = copy_plan([OperatorState("0" * 32, 1, 128, subtasks=(SubtaskState(0, managed_keyed=handle),))], location)
+    plan = copy_plan([OperatorEntry("0" * 32, 1, 128, subtasks=(SubtaskState(0, managed_keyed=handle),))], location)
     commit = Commit.begin(str(tmp_path / "new"))
     with pytest.raises(MissingFile, match="missing"):
         plan.copies[0].run(commit.staging)
