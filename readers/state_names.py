@@ -8,6 +8,7 @@ and bytes are unaffected.
 from __future__ import annotations
 
 import dataclasses
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -28,6 +29,40 @@ from stateproc.serializers.java.structs import TupleOf
 from stateproc.serializers.runtime.timers import Timer
 from stateproc.serializers.table.layouts import millis_to_timestamps
 from stateproc.serializers.table.serializers import RowData
+
+
+class ColumnName(str):
+    """A column's name, with the family of its SQL type where it is known: of BIGINT, of all lengths of text …"""
+
+    family: str | None = None
+
+    @classmethod
+    def of(cls, name: str, written: object) -> ColumnName:
+        """Return a name with the family of a type, as a plan writes it: in SQL, or as a JSON object."""
+        found = cls(name)
+        found.family = type_family(written.get("type") if isinstance(written, dict) else written)
+        return found
+
+
+_FAMILIES = {
+    **{kind: kind for kind in ("BOOLEAN", "TINYINT", "SMALLINT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "DATE")},
+    **{kind: kind for kind in ("ARRAY", "MAP", "ROW")},
+    **dict.fromkeys(("INT", "INTEGER"), "INT"),
+    **dict.fromkeys(("CHAR", "VARCHAR", "STRING"), "STRING"),
+    **dict.fromkeys(("BINARY", "VARBINARY", "BYTES"), "BYTES"),
+    **dict.fromkeys(("TIME", "TIME_WITHOUT_TIME_ZONE"), "TIME"),
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_WITHOUT_TIME_ZONE"), "TIMESTAMP"),
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": "TIMESTAMP",
+}
+"""The families of SQL types; those of one family differ in length or precision. Of others nothing is concluded."""
+_WORD = re.compile(r"[A-Z]+(?:_[A-Z]+)*")
+
+
+def type_family(written: object) -> str | None:
+    """Return the family of a SQL type; None if it is none of those that are compared."""
+    match = _WORD.match(written) if isinstance(written, str) else None
+    return None if match is None else _FAMILIES.get(match[0])
+
 
 Names = tuple[str, ...]
 Pair = tuple[str, str]
@@ -105,7 +140,7 @@ class StateNames:
     """Names for the rows in one state.
 
     Of the names that are given for a part of the state, each row in it gets the first that has as many as the row has
-    fields; a row that none fits keeps `f0`, `f1`, ….
+    fields, of types that do not contradict the row's; a row that none fits keeps `f0`, `f1`, ….
 
     Attributes:
         key: Names of a key's fields.
@@ -140,18 +175,43 @@ class StateNames:
         return NamedWindow(serializer, self.windows)
 
     def misfits(self, state: KeyedState) -> list[str]:
-        """Return of which parts of the state a row has another number of fields than the plan says."""
+        """Return of which parts of the state a row has other fields than the plan says, by number or type."""
         parts = [("key", state.key, self.key), ("value", state.value, self.value)]
         if isinstance(state.value, Timer):
             parts = parts[:1]
         if state.user_key is not None:
             parts.append(("map key", state.user_key, self.user_key))
         return [
-            f"a {part} has {len(row.types)} fields, the plan's {' or '.join(str(len(item)) for item in names)}"
+            f"a {part} {_difference(names, row)}"
             for part, serializer, names in parts
             for row in rows_in(serializer)
-            if names and all(len(item) != len(row.types) for item in names)
+            if names and not any(_fits(item, row) for item in names)
         ]
+
+
+def _fits(names: Names, row: RowData) -> bool:
+    """Return whether names can be those of a row's fields."""
+    return len(names) == len(row.types) and _contradiction(names, row) is None
+
+
+def _contradiction(names: Names, row: RowData) -> int | None:
+    """Return the first field whose type is of another family than that of the column of its name."""
+    for position, (name, type_) in enumerate(zip(names, row.types, strict=True)):
+        expected = name.family if isinstance(name, ColumnName) else None
+        if expected is not None and type_family(type_.kind) not in (None, expected):
+            return position
+    return None
+
+
+def _difference(names: tuple[Names, ...], row: RowData) -> str:
+    """Say how a row differs from all that its names could be."""
+    for item in names:
+        position = _contradiction(item, row) if len(item) == len(row.types) else None
+        if position is not None:
+            name, type_ = item[position], row.types[position]
+            family = name.family if isinstance(name, ColumnName) else ""
+            return f"has {type_family(type_.kind)} as field {position}, where the plan has '{name}' of type {family}"
+    return f"has {len(row.types)} fields, the plan's {' or '.join(str(len(item)) for item in names)}"
 
 
 @dataclass(frozen=True)
@@ -177,7 +237,7 @@ class OperatorNames:
         return self.of(state.name).applied(state)
 
     def warn_of_misfits(self, operator: str, states: Mapping[str, KeyedState]) -> None:
-        """Warn of states whose rows have other numbers of fields than the plan of the query says."""
+        """Warn of states whose rows have other numbers or types of fields than the plan of the query says."""
         problems: dict[str, list[str]] = {}
         for name, state in states.items():
             for problem in self.of(name).misfits(state):
@@ -216,7 +276,7 @@ def renamed(
         parts: Names for rows that are fields of the rows, by position.
     """
     if isinstance(serializer, RowData):
-        fitting = next((item for item in names if len(item) == len(serializer.types)), None)
+        fitting = next((item for item in names if _fits(item, serializer)), None)
         return serializer if fitting is None else replace(_with_parts(serializer, parts), names=fitting)
     changes: dict[str, Any] = {}
     if pair is not None and isinstance(serializer, TupleOf) and len(serializer.fields) == 2:

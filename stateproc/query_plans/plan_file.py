@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stateproc.errors import InvalidOption
-from stateproc.readers.state_names import Names
+from stateproc.readers.state_names import ColumnName, Names
 from stateproc.storage.filesystem import kind_of, read_range
 
 # The error for a plan that cannot be used.
@@ -28,6 +28,7 @@ def invalid_plan(problem: str, advice: str = _ADVICE) -> InvalidOption:
 # Find the field names of a ROW type as a compiled plan writes it: in SQL, or as a JSON object.
 
 _MAX_FIELDS = 100_000
+_LONGEST_TYPE = 64
 _NAME = re.compile(r"`((?:[^`]|``)*)`\s+")
 _TOKEN = re.compile(r"`(?:[^`]|``)*`|'(?:[^']|'')*'|[<>(),]|[^`'<>(),]+")
 
@@ -46,10 +47,9 @@ def row_type_names(written: Any) -> Names:
     fields = written.get("fields") if isinstance(written, dict) and written.get("type") == "ROW" else None
     if not isinstance(fields, list):
         raise invalid_plan(f"a row type was expected where it has {_short(written)}")
-    names = [item.get("name") if isinstance(item, dict) else None for item in fields]
-    if not all(isinstance(name, str) for name in names):
+    if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in fields):
         raise invalid_plan(f"a field without a name in {_short(written)}")
-    return unique_names(str(name) for name in names)
+    return unique_names(ColumnName.of(item["name"], item.get("fieldType")) for item in fields)
 
 
 def _names_in_sql(text: str) -> list[str]:
@@ -62,7 +62,7 @@ def _names_in_sql(text: str) -> list[str]:
         match = _NAME.match(text, at)
         if match is None or len(names) >= _MAX_FIELDS:
             raise invalid_plan(f"the row type {_short(text)} cannot be parsed at character {at}")
-        names.append(match[1].replace("``", "`"))
+        names.append(ColumnName.of(match[1].replace("``", "`"), text[match.end() : match.end() + _LONGEST_TYPE]))
         at = _end_of_field(text, match.end())
         if text[at : at + 1] == ",":
             at += len(", ")
@@ -91,6 +91,9 @@ def unique_names(names: Any) -> Names:
         while candidate in found:
             number += 1
             candidate = f"{name}_{number}"
+            if isinstance(name, ColumnName):
+                candidate = ColumnName(candidate)
+                candidate.family = name.family
         found[candidate] = None
     return tuple(found)
 

@@ -158,7 +158,8 @@ _RANK = {
 def open_uses(operators: Iterable[Operator]) -> tuple[ClassUse, ...]:
     """Return the keys, values … whose classes only the values name, so that `mentioned_classes` does not find them.
 
-    These are types of Kryo such as Object or List, and POJOs of which heap snapshots and changelogs do not list the subclasses.
+    These are types of Kryo such as Object or List, and POJOs of which heap snapshots and changelogs do not list the
+    subclasses.
     """
     found: dict[ClassUse, None] = {}
     for operator in operators:

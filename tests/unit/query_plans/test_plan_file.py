@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
+import re
 import shutil
 import warnings
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import stateproc
@@ -19,6 +22,7 @@ from stateproc.operator_names.uid_hashes import TRANSFORMATIONS
 from stateproc.query_plans import PlanNode, query_names, read_plan
 from stateproc.query_plans.node_rules import NODE_RULES, NodeRule
 from stateproc.query_plans.plan_file import row_type_names, unique_names
+from stateproc.readers.state_names import ColumnName
 from tests.helpers.paths import DEMO, FIXTURES
 from tests.helpers.planned_states import planned_job
 
@@ -184,6 +188,62 @@ def test_rows_of_other_sizes_keep_their_names(tmp_path: Path) -> None:
         schema = state.state("accState").schema()
     assert [field.name for field in schema.field("key").type] == ["f0", "f1"]
     assert [field.name for field in schema.field("value").type][:2] == ["f0", "f1"]
+
+
+def _changed(old: str, new: str) -> Any:
+    """Return the plan with another text for a column, its name or its type."""
+    return json.loads(re.sub(old, new, json.dumps(json.loads(PLAN.read_text()))))
+
+
+def _fields(plan: Any) -> tuple[set[str], list[str]]:
+    """Return the names of all fields of keys and values, and what was warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", stateproc.QueryPlanWarning)
+        found = set()
+        for operator in stateproc.open(str(PLAN.parent / "snapshot"), plan=plan).operators:
+            for state in operator.keyed_states:
+                rows = [field.type for field in state.schema() if pa.types.is_struct(field.type)]
+                found |= {field.name for row in rows for field in row}
+    return found, [str(item.message) for item in caught if item.category is stateproc.QueryPlanWarning]
+
+
+def test_columns_of_other_types_are_noticed() -> None:
+    """The plan of another version of the query, whose rows have as many columns."""
+    names, problems = _fields(_changed("(`amount`) DOUBLE", r"\1 VARCHAR(2147483647)"))
+    found = [problem for problem in problems if "has DOUBLE as field" in problem]
+    assert found and all("where the plan has 'amount' of type STRING" in problem for problem in found)
+    assert all("is this the plan that the job ran?" in problem for problem in found)
+    assert "f0" in names
+    assert _fields(json.loads(PLAN.read_text()))[1] == []
+
+
+def test_columns_of_other_names_and_equal_types_are_not_noticed() -> None:
+    """The snapshot has no names, as docs/sql-jobs.md says."""
+    names, problems = _fields(_changed("`amount`", "`price`"))
+    assert "price" in names and problems == []
+
+
+@pytest.mark.parametrize(
+    ("written", "family"),
+    [
+        ("BIGINT NOT NULL", "BIGINT"),
+        ("INT", "INT"),
+        ("VARCHAR(2147483647)", "STRING"),
+        ("CHAR(3) NOT NULL", "STRING"),
+        ("TIMESTAMP(3) *ROWTIME*", "TIMESTAMP"),
+        ("TIMESTAMP_LTZ(3) *PROCTIME* NOT NULL", "TIMESTAMP"),
+        ({"type": "TIMESTAMP_WITHOUT_TIME_ZONE", "precision": 3}, "TIMESTAMP"),
+        ({"type": "ROW", "fields": []}, "ROW"),
+        ("ROW<`a` INT>", "ROW"),
+        ("RAW('x', '…')", None),
+        ("INTERVAL DAY(2) TO SECOND(6)", None),
+        ({"type": 3}, None),
+        (None, None),
+    ],
+)
+def test_families_of_types(written: Any, family: str | None) -> None:
+    name = ColumnName.of("a", written)
+    assert (name, name.family, pickle.loads(pickle.dumps(name)).family) == ("a", family, family)
 
 
 @pytest.mark.slow
