@@ -1,7 +1,8 @@
 """Read state files: headers, splits, raw entries and Arrow batches, one package per backend.
 
-``backends`` is the table through which everything that depends on the backend is called. Readers may import wire,
-codec, serializers, metadata, storage, keygroups and options; snapshot, spark, cli and writers import readers.
+``backends.open_keyed_file`` opens a state handle as a `KeyedFile`, through which everything that depends on the
+backend is called. Readers may import wire, codec, serializers, metadata, storage, keygroups and options; snapshot,
+spark, cli and writers import readers.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -69,90 +70,92 @@ def keyed_header(source: ByteSource, size: int, shared: SharedHeaders[KeyedHeade
     return (shared or SharedHeaders(read_keyed_header)).whole(source.read(0, size), source.name)
 
 
-def key_groups_handle(file: KeyedFile) -> KeyGroupsHandle:
-    """Return the handle of a file of key groups."""
-    assert isinstance(file.handle, KeyGroupsHandle)
-    return file.handle
+@dataclass(frozen=True)
+class KeyGroupsFile(KeyedFile):
+    """A file of key groups."""
 
+    scanned = True
+    handle: KeyGroupsHandle
 
-def key_groups_source(file: KeyedFile) -> ByteSource:
-    """Open the file."""
-    return open_handle(key_groups_handle(file).stream, file.location)
+    @property
+    @abstractmethod
+    def split_type(self) -> type[KeyGroupsSplit]:
+        """Return the type of the file's splits."""
 
+    @abstractmethod
+    def measure(
+        self, source: ByteSource, ranges: Sequence[KeyGroupRange], header: KeyedHeader, request: SizeRequest
+    ) -> EntryCounts:
+        """Count the entries in key groups of ``source``. Raises CorruptSnapshot, MissingFile, Undecodable."""
 
-def key_groups_ranges(file: KeyedFile) -> tuple[KeyGroupRange, ...]:
-    """Return the non-empty key groups. Raises CorruptSnapshot."""
-    handle = key_groups_handle(file)
-    return tuple(group_ranges(handle.first_key_group, handle.offsets, file.source.size, file.source.name))
+    def open_source(self) -> ByteSource:
+        return open_handle(self.handle.stream, self.location)
 
+    @property
+    def ranges(self) -> tuple[KeyGroupRange, ...]:
+        """Return the non-empty key groups. Raises CorruptSnapshot."""
+        if self.cache.ranges is None:
+            handle, source = self.handle, self.source
+            self.cache.ranges = tuple(group_ranges(handle.first_key_group, handle.offsets, source.size, source.name))
+        return self.cache.ranges
 
-def key_groups_header(file: KeyedFile) -> KeyedHeader:
-    """Read the header, which ends where the first key group begins."""
-    return keyed_header(file.source, file.header_size, file.shared.headers)
+    @property
+    def data_bytes(self) -> int:
+        return sum(item.stop - item.start for item in self.ranges)
 
+    def read_header(self) -> KeyedHeader:
+        """Read the header, which ends where the first key group begins."""
+        return keyed_header(self.source, self.header_size, self.shared.headers)
 
-def key_groups_bytes(file: KeyedFile) -> int:
-    """Return the bytes of all key groups."""
-    return sum(item.stop - item.start for item in file.ranges)
+    def plan_splits(self, request: SplitRequest) -> list[KeyedSplit]:
+        """Divide the requested key groups into splits."""
+        split_type, source, header_size = self.split_type, self.source, self.header_size
+        ranges = [item for item in self.ranges if request.includes(item.key_group)]
+        return [split_type(request.scan, source, header_size, run) for run in split_ranges(ranges, request.split_bytes)]
 
+    def split(self, scan: StateScan, key_groups: Collection[int]) -> KeyedSplit:
+        ranges = tuple(item for item in self.ranges if item.key_group in key_groups)
+        return self.split_type(scan, self.source, self.header_size, ranges, self.header)
 
-def plan_key_groups(split_type: type[KeyGroupsSplit], file: KeyedFile, request: SplitRequest) -> list[KeyedSplit]:
-    """Divide the requested key groups into splits of type ``split_type``."""
-    ranges = [item for item in file.ranges if request.includes(item.key_group)]
-    return [
-        split_type(request.scan, file.source, file.header_size, run)
-        for run in split_ranges(ranges, request.split_bytes)
-    ]
+    def sizes(self, request: SizeRequest) -> StateSizes:
+        """Count the entries, unless the file is too large or a state's values have no known end."""
+        key_groups = {item.key_group: item.stop - item.start for item in self.ranges}
+        small = request.scan_bytes is None or self.source.size <= request.scan_bytes
+        header = self.header if small else None
+        if header is None:
+            return StateSizes(None, key_groups)
+        try:
+            counts = self.measure(self.source, self.ranges, header, request)
+        except Undecodable:
+            return StateSizes(None, key_groups)
+        return StateSizes(self._totals(counts), key_groups)
 
+    def sizes_together(self, files: Sequence[KeyedFile], request: SizeRequest) -> StateSizes | None:
+        """Measure files of one header by one scan of all their key groups, as if they were in one file.
 
-def split_of_key_groups(
-    split_type: type[KeyGroupsSplit], file: KeyedFile, scan: StateScan, key_groups: Collection[int]
-) -> KeyedSplit:
-    """Return one split of these key groups."""
-    ranges = tuple(item for item in file.ranges if item.key_group in key_groups)
-    return split_type(scan, file.source, file.header_size, ranges, file.header)
+        Returns None for files that have key groups in common. Raises CorruptSnapshot, Undecodable.
+        """
+        header = self.header
+        if header is None:
+            return None
+        parts: list[bytes] = []
+        ranges: list[KeyGroupRange] = []
+        at = 0
+        for file in files:
+            # Without headers the key groups follow each other, and are scanned as one block.
+            skipped, size = file.header_size, file.source.size
+            parts.append(file.source.read(skipped, size - skipped))
+            moved = at - skipped
+            ranges += [KeyGroupRange(item.key_group, moved + item.start, moved + item.stop) for item in file.ranges]
+            at += size - skipped
+        key_groups = {item.key_group: item.stop - item.start for item in ranges}
+        if len(key_groups) < len(ranges):
+            return None
+        source = InlineSource(self.source.name, b"".join(parts))
+        return StateSizes(self._totals(self.measure(source, ranges, header, request)), key_groups)
 
-
-def scanned_sizes(file: KeyedFile, request: SizeRequest, scan: Callable[[KeyedHeader], EntryCounts]) -> StateSizes:
-    """Measure the states by ``scan``, unless the file is too large or a state's values have no known end."""
-    key_groups = {item.key_group: item.stop - item.start for item in file.ranges}
-    small = request.scan_bytes is None or file.source.size <= request.scan_bytes
-    header = file.header if small else None
-    if header is None:
-        return StateSizes(None, key_groups)
-    try:
-        counts = scan(header)
-    except Undecodable:
-        return StateSizes(None, key_groups)
-    return StateSizes(_totals(file, counts), key_groups)
-
-
-def _totals(file: KeyedFile, counts: EntryCounts) -> dict[str, tuple[int, int | None]]:
-    """Return bytes and entries by the names of the states in the file's header."""
-    names = [state if isinstance(state, str) else state.name for state in file.states]
-    totals = zip(counts.bytes.sum(axis=0).tolist(), counts.entries.sum(axis=0).tolist(), strict=True)
-    return dict(zip(names, totals, strict=True))
-
-
-def sizes_of_joined_files(
-    files: Sequence[KeyedFile], scan: Callable[[ByteSource, Sequence[KeyGroupRange]], EntryCounts]
-) -> StateSizes | None:
-    """Measure files of one header by one ``scan`` of all their key groups, as if they were in one file.
-
-    Returns None for files that have key groups in common. Raises CorruptSnapshot, Undecodable.
-    """
-    parts: list[bytes] = []
-    ranges: list[KeyGroupRange] = []
-    at = 0
-    for file in files:
-        # Without headers the key groups follow each other, and are scanned as one block.
-        skipped, size = file.header_size, file.source.size
-        parts.append(file.source.read(skipped, size - skipped))
-        moved = at - skipped
-        ranges += [KeyGroupRange(item.key_group, moved + item.start, moved + item.stop) for item in file.ranges]
-        at += size - skipped
-    key_groups = {item.key_group: item.stop - item.start for item in ranges}
-    if len(key_groups) < len(ranges):
-        return None
-    counts = scan(InlineSource(files[0].source.name, b"".join(parts)), ranges)
-    return StateSizes(_totals(files[0], counts), key_groups)
+    def _totals(self, counts: EntryCounts) -> dict[str, tuple[int, int | None]]:
+        """Return bytes and entries by the names of the states in the header."""
+        names = [state if isinstance(state, str) else state.name for state in self.states]
+        totals = zip(counts.bytes.sum(axis=0).tolist(), counts.entries.sum(axis=0).tolist(), strict=True)
+        return dict(zip(names, totals, strict=True))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -17,14 +16,8 @@ from stateproc.metadata.backend import KeyedHeader
 from stateproc.readers.canonical import entry_scan as scanning
 from stateproc.readers.canonical.entry_scan import BETWEEN_GROUPS, FULL, GROUP, MESSAGES, POS, STATE, measure_canonical
 from stateproc.readers.key_group_blocks import Block, BlockSizing, KeyGroupRange, fed, plain_blocks, snappy_blocks
-from stateproc.readers.key_groups_file import (
-    KeyGroupsSplit,
-    plan_key_groups,
-    scanned_sizes,
-    sizes_of_joined_files,
-    split_of_key_groups,
-)
-from stateproc.readers.keyed_file import KeyedFile, SizeRequest, StateLayout, StateSizes
+from stateproc.readers.key_groups_file import KeyGroupsFile, KeyGroupsSplit
+from stateproc.readers.keyed_file import SizeRequest
 from stateproc.readers.raw_entries import EntryCounts, RawEntries
 from stateproc.storage import ByteSource
 
@@ -204,42 +197,26 @@ class CanonicalSplit(KeyGroupsSplit):
             yield numbers[state_id], chunk
 
 
-def canonical_sizes(file: KeyedFile, request: SizeRequest) -> StateSizes:
-    """Count the entries of a canonical file."""
+@dataclass(frozen=True)
+class CanonicalFile(KeyGroupsFile):
+    """A file of key groups with canonical entries."""
 
-    def scan(header: KeyedHeader) -> EntryCounts:
+    @property
+    def layout(self) -> str:
+        return "canonical"
+
+    @property
+    def split_type(self) -> type[KeyGroupsSplit]:
+        return CanonicalSplit
+
+    def measure(
+        self, source: ByteSource, ranges: Sequence[KeyGroupRange], header: KeyedHeader, request: SizeRequest
+    ) -> EntryCounts:
         return measure_canonical(
-            file.source,
-            file.ranges,
+            source,
+            ranges,
             compressed=header.compressed,
-            prefix=prefix_width(file.max_parallelism),
+            prefix=prefix_width(self.max_parallelism),
             n_states=len(header.states),
             advance=request.advance,
         )
-
-    return scanned_sizes(file, request, scan)
-
-
-def canonical_sizes_together(files: Sequence[KeyedFile], request: SizeRequest) -> StateSizes | None:
-    """Count the entries of canonical files with one header in one pass."""
-    header = files[0].header
-    if header is None:
-        return None
-    scan = partial(
-        measure_canonical,
-        compressed=header.compressed,
-        prefix=prefix_width(files[0].max_parallelism),
-        n_states=len(header.states),
-        advance=request.advance,
-    )
-    return sizes_of_joined_files(files, scan)
-
-
-CANONICAL = StateLayout(
-    name="canonical",
-    splits=partial(plan_key_groups, CanonicalSplit),
-    split=partial(split_of_key_groups, CanonicalSplit),
-    sizes=canonical_sizes,
-    sizes_together=canonical_sizes_together,
-    scanned=True,
-)

@@ -12,22 +12,23 @@ import numpy as np
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.handles import (
     FileChangelogHandle,
-    IncrementalHandle,
     InMemoryChangelogHandle,
     KeyedHandle,
     KeyGroupsHandle,
 )
 from stateproc.readers.changelog.change_blocks import ChangeBlock, numbered
-from stateproc.readers.changelog.changelog_split import ChangelogSplit, changelog_handle, changelog_split
+from stateproc.readers.changelog.changelog_split import ChangelogSplit
 from stateproc.readers.changelog.log_compaction import RowCollector, compacted_entries
-from stateproc.readers.changelog.log_metadata import DeclaredStateIds, materialized_file
+from stateproc.readers.changelog.log_metadata import ChangelogSource, DeclaredStateIds
 from stateproc.readers.changelog.log_segments import LogHandle
 from stateproc.readers.changelog.records import Operation, check_operations, records
 from stateproc.readers.changelog.spill_buckets import Buckets
 from stateproc.readers.keyed_file import KeyedFile
+from stateproc.readers.materialized_files import open_materialized_file
 from stateproc.readers.raw_entries import RawEntries
-from stateproc.readers.rocksdb.changed_entries import RocksDbPairScan, rocksdb_pair_scan, stored_files, stored_identity
+from stateproc.readers.rocksdb.changed_entries import RocksDbPairScan, stored_files, stored_identity
 from stateproc.readers.rocksdb.key_ranges import KeySpan, joined, prefix_span
+from stateproc.readers.rocksdb.splits import RocksDbFile
 from stateproc.readers.splits import StateScan
 from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
@@ -261,12 +262,12 @@ class ChangelogPairScan:
         yield from split.checked(target, runs())
 
 
-def changelog_pair_scan(left: KeyedFile, right: KeyedFile, scan: StateScan) -> ChangelogPairScan | None:
-    """Plan a scan; None where the changelogs have too little in common.
+def changelog_pair_scan(left: ChangelogSource, right: ChangelogSource, scan: StateScan) -> ChangelogPairScan | None:
+    """Plan a scan of changelogs with one max parallelism; None where they have too little in common.
 
     Raises CorruptSnapshot, MissingFile, UnsupportedSnapshot.
     """
-    one, two = changelog_handle(left), changelog_handle(right)
+    one, two = left.handle, right.handle
     if one.key_groups != two.key_groups or len(one.materialized) != len(two.materialized):
         return None
     parts = []
@@ -274,8 +275,8 @@ def changelog_pair_scan(left: KeyedFile, right: KeyedFile, scan: StateScan) -> C
         if here.key_groups != there.key_groups:
             return None
         files = (
-            materialized_file(here, left.location, left.max_parallelism),
-            materialized_file(there, right.location, right.max_parallelism),
+            open_materialized_file(here, left.location, scan.max_parallelism),
+            open_materialized_file(there, right.location, scan.max_parallelism),
         )
         has_state = [scan.state in file.state_names for file in files]
         if not any(has_state):
@@ -292,22 +293,19 @@ def changelog_pair_scan(left: KeyedFile, right: KeyedFile, scan: StateScan) -> C
         log = LogParts((), (one.non_materialized, two.non_materialized))
     logged = sum(handle.stored_bytes for file in (one, two) for handle in file.non_materialized)
     stored = sum(part.file.handle.stored_bytes for part in parts)
-    splits = changelog_split(left, scan, one.key_groups), changelog_split(right, scan, two.key_groups)
+    splits = (
+        ChangelogSplit(scan, left, tuple(one.key_groups), one.stored_bytes),
+        ChangelogSplit(scan, right, tuple(two.key_groups), two.stored_bytes),
+    )
     return ChangelogPairScan(splits, log, tuple(parts), logged + min(stored, _LOOKED_UP * logged))
 
 
 def _changed_part(one: KeyedFile, two: KeyedFile, scan: StateScan) -> MaterializedPart | None:
     """Pair two files of materialized state; None if they differ and are no databases that share tables."""
     here, there = one.handle, two.handle
-    if isinstance(here, IncrementalHandle) and isinstance(there, IncrementalHandle):
-        database = rocksdb_pair_scan(
-            (here, one.location),
-            (there, two.location),
-            scan.state,
-            scan.max_parallelism,
-            verify=scan.options.verify,
-        )
-        same = stored_files(here, one.location) == stored_files(there, two.location)
+    if isinstance(one, RocksDbFile) and isinstance(two, RocksDbFile):
+        database = one.pair_scan(two, scan)
+        same = stored_files(one.handle, one.location) == stored_files(two.handle, two.location)
         return None if database is None else MaterializedPart(one, database, same)
     return MaterializedPart(one, None, True) if _is_same_file(here, one.location, there, two.location) else None
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.metadata.backend import KeyedHeader, StateMetaInfo
-from stateproc.metadata.handles import ChangelogHandle
 from stateproc.readers.changelog.change_blocks import ChangeBlock
 from stateproc.readers.changelog.composite_keys import checked
 from stateproc.readers.changelog.log_compaction import compacted_entries
@@ -18,15 +17,15 @@ from stateproc.readers.changelog.log_metadata import (
     DeclaredStateIds,
     changelog_header,
     is_described_by,
-    materialized_file,
     read_declaration,
 )
 from stateproc.readers.changelog.log_segments import METADATA_GROUP, LogHandle, log_blocks
 from stateproc.readers.changelog.records import records
 from stateproc.readers.changelog.spill_buckets import Buckets
 from stateproc.readers.keyed_file import KeyedFile
+from stateproc.readers.materialized_files import open_materialized_file
 from stateproc.readers.raw_entries import RawEntries
-from stateproc.readers.splits import KeyedSplit, StateScan
+from stateproc.readers.splits import KeyedSplit
 from stateproc.readers.state_descriptor import KeyedState, find_state, keyed_state
 from stateproc.serializers.core.registry import load_plugins
 
@@ -153,7 +152,7 @@ class ChangelogSplit(KeyedSplit):
         """Return the materialized files that contain the target."""
         files = []
         for handle in self.source.handle.materialized:
-            file = materialized_file(handle, self.source.location, self.scan.max_parallelism)
+            file = open_materialized_file(handle, self.source.location, self.scan.max_parallelism)
             header = file.header
             assert header is not None
             for info, state in zip(header.states, file.states, strict=True):
@@ -174,19 +173,3 @@ class ChangelogSplit(KeyedSplit):
                 where=Where(file=file, operator=self.scan.operator, state=target.name),
                 advice="open a checkpoint taken after the next materialization, or take a savepoint of the job",
             )
-
-
-def changelog_handle(file: KeyedFile) -> ChangelogHandle:
-    """Return the handle of a changelog."""
-    assert isinstance(file.handle, ChangelogHandle)
-    return file.handle
-
-
-def changelog_source(file: KeyedFile) -> ChangelogSource:
-    """Return what is needed to open a changelog."""
-    return ChangelogSource(changelog_handle(file), file.location, file.key_handles, file.key_type)
-
-
-def changelog_split(file: KeyedFile, scan: StateScan, key_groups: Collection[int]) -> ChangelogSplit:
-    """Return one split of these key groups."""
-    return ChangelogSplit(scan, changelog_source(file), tuple(key_groups), file.data_bytes)

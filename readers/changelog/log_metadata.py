@@ -25,32 +25,12 @@ from stateproc.readers.changelog.change_blocks import Change, ChangeBlock
 from stateproc.readers.changelog.composite_keys import ADVICE
 from stateproc.readers.changelog.log_segments import log_changes
 from stateproc.readers.changelog.records import Operation
-from stateproc.readers.keyed_file import KeyedFile
-from stateproc.readers.materialized_backends import MATERIALIZED_BACKENDS
+from stateproc.readers.materialized_files import open_materialized_file
 from stateproc.readers.merged_snapshots import DifferentSerializersError, merged_info, merged_key
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime.timers import Timer
 from stateproc.storage import SnapshotLocation
 from stateproc.wire import Cursor
-
-# Open the materialized part of a changelog handle: handles of the backend that the changelog wraps.
-
-
-def materialized_file(handle: KeyedHandle, location: SnapshotLocation, max_parallelism: int = 0) -> KeyedFile:
-    """Return the file of one materialized handle.
-
-    Args:
-        handle: One of ``ChangelogHandle.materialized``.
-        location: The snapshot.
-        max_parallelism: The operator's number of key groups; not needed to read the header only.
-
-    Raises:
-        UnsupportedSnapshot: Changelogs do not contain handles of this type.
-    """
-    if type(handle) not in MATERIALIZED_BACKENDS:
-        raise UnsupportedSnapshot(f"a changelog whose materialized part is a {type(handle).__name__}")
-    return KeyedFile(0, handle, location, max_parallelism, MATERIALIZED_BACKENDS)
-
 
 # What is needed to open the changelog of one subtask.
 
@@ -184,7 +164,7 @@ def is_described_by(header: KeyedHeader, info: StateMetaInfo, key: Serializer, k
 
 
 def _materialized_header(handle: KeyedHandle, source: ChangelogSource) -> KeyedHeader:
-    header = materialized_file(handle, source.location).header
+    header = open_materialized_file(handle, source.location).header
     assert header is not None
     return header
 

@@ -31,14 +31,8 @@ from stateproc.readers.heap.unreadable_states import (
     unreadable_states,
 )
 from stateproc.readers.key_group_blocks import Block, KeyGroupRange, fed, plain_blocks, snappy_blocks
-from stateproc.readers.key_groups_file import (
-    KeyGroupsSplit,
-    plan_key_groups,
-    scanned_sizes,
-    sizes_of_joined_files,
-    split_of_key_groups,
-)
-from stateproc.readers.keyed_file import ErrorsByKeyGroup, KeyedFile, SizeRequest, StateLayout, StateSizes
+from stateproc.readers.key_groups_file import KeyGroupsFile, KeyGroupsSplit
+from stateproc.readers.keyed_file import ErrorsByKeyGroup, SizeRequest
 from stateproc.readers.raw_entries import EntryCounts, RawEntries
 from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.row_schema import (
@@ -530,61 +524,43 @@ class HeapSplit(KeyGroupsSplit):
             )
 
 
-def heap_sizes(file: KeyedFile, request: SizeRequest) -> StateSizes:
-    """Count the entries of a native heap file."""
+@dataclass(frozen=True)
+class HeapFile(KeyGroupsFile):
+    """A file of key groups as heap backends write them."""
 
-    def scan(header: KeyedHeader) -> EntryCounts:
+    @property
+    def layout(self) -> str:
+        return "heap"
+
+    @property
+    def split_type(self) -> type[KeyGroupsSplit]:
+        return HeapSplit
+
+    def measure(
+        self, source: ByteSource, ranges: Sequence[KeyGroupRange], header: KeyedHeader, request: SizeRequest
+    ) -> EntryCounts:
         return measure_heap(
-            file.source,
-            file.ranges,
-            file.states,
-            request.options_of(file).context,
+            source,
+            ranges,
+            self.states,
+            request.options_of(self).context,
             compressed=header.compressed,
             advance=request.advance,
         )
 
-    return scanned_sizes(file, request, scan)
+    def find_unreadable_states(self, options: ReadOptions) -> Mapping[str, ErrorsByKeyGroup]:
+        """Find states whose values have no known end, and states that are stored after them."""
+        header, context = self.header, options.context
+        if header is None or self.shared.are_readable(header, options, partial(have_known_ends, ctx=context)):
+            return {}
+        return unreadable_states(
+            self.source,
+            self.ranges,
+            self.states,
+            context,
+            compressed=header.compressed,
+            whole=options.on_error == "null",
+        )
 
-
-def heap_sizes_together(files: Sequence[KeyedFile], request: SizeRequest) -> StateSizes | None:
-    """Count the entries of native heap files with one header in one pass."""
-    header = files[0].header
-    if header is None:
-        return None
-
-    def scan(source: ByteSource, ranges: Sequence[KeyGroupRange]) -> EntryCounts:
-        states, context = files[0].states, request.options_of(files[0]).context
-        return measure_heap(source, ranges, states, context, compressed=header.compressed, advance=request.advance)
-
-    return sizes_of_joined_files(files, scan)
-
-
-def heap_unreadable_states(file: KeyedFile, options: ReadOptions) -> Mapping[str, ErrorsByKeyGroup]:
-    """Find states whose values have no known end, and states that are stored after them."""
-    header, context = file.header, options.context
-    if header is None or file.shared.are_readable(header, options, partial(have_known_ends, ctx=context)):
-        return {}
-    return unreadable_states(
-        file.source,
-        file.ranges,
-        file.states,
-        context,
-        compressed=header.compressed,
-        whole=options.on_error == "null",
-    )
-
-
-def _stores_no_lengths(_: KeyedFile, __: KeyedState) -> bool:
-    return False
-
-
-HEAP = StateLayout(
-    name="heap",
-    splits=partial(plan_key_groups, HeapSplit),
-    split=partial(split_of_key_groups, HeapSplit),
-    sizes=heap_sizes,
-    sizes_together=heap_sizes_together,
-    scanned=True,
-    unreadable_states=heap_unreadable_states,
-    stores_lengths=_stores_no_lengths,
-)
+    def stores_lengths(self, state: KeyedState) -> bool:
+        return False

@@ -1,4 +1,4 @@
-"""Splits of keyed state in RocksDB files, one subtask's database each, and the row of the rocksdb layout."""
+"""Splits of keyed state in RocksDB databases, one for each subtask, and the file that plans them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.backend import KeyedHeader, read_keyed_header
 from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.readers.header_reader import MAX_HEADER, read_whole_header
-from stateproc.readers.keyed_file import KeyedFile, SizeRequest, StateLayout, StateSizes
+from stateproc.readers.keyed_file import KeyedFile, SizeRequest, StateSizes
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb.changed_entries import RocksDbPairScan, rocksdb_pair_scan
 from stateproc.readers.rocksdb.database import (
@@ -174,45 +174,67 @@ def rocksdb_splits(handle: IncrementalHandle, location: SnapshotLocation, reques
     return splits
 
 
-def incremental_handle(file: KeyedFile) -> IncrementalHandle:
-    """Return the handle of a RocksDB database."""
-    assert isinstance(file.handle, IncrementalHandle)
-    return file.handle
+@dataclass(frozen=True)
+class RocksDbFile(KeyedFile):
+    """A RocksDB database, whose header is in a file of its own."""
 
+    handle: IncrementalHandle
 
-def _plan(file: KeyedFile, request: SplitRequest) -> list[KeyedSplit]:
-    known = set(file.state_names) if request.companions else set()
-    own = [name for name in request.companions if name in known]
-    return list(rocksdb_splits(incremental_handle(file), file.location, replace(request, companions=own)))
+    @property
+    def layout(self) -> str:
+        return "rocksdb"
 
+    @property
+    def databases(self) -> tuple[IncrementalHandle, ...]:
+        return (self.handle,)
 
-def _split(file: KeyedFile, scan: StateScan, key_groups: Collection[int]) -> KeyedSplit:
-    handle = incremental_handle(file)
-    runs = runs_of(sorted(set(key_groups).intersection(handle.key_groups)))
-    files = database_files(handle, file.location)
-    return RocksDbSplit(scan, file.source, files, runs, file.data_bytes, file_header=file.header)
+    def open_source(self) -> ByteSource:
+        return open_handle(self.handle.meta, self.location)
 
+    def read_header(self) -> KeyedHeader:
+        return self.shared.headers.whole(self.source.read_all(MAX_HEADER), self.source.name)
 
-def _sizes(file: KeyedFile, request: SizeRequest) -> StateSizes:
-    """Report bytes by the MANIFEST; entries of single tables; the bytes of key groups where that is cheap.
+    def plan_splits(self, request: SplitRequest) -> list[KeyedSplit]:
+        known = set(self.state_names) if request.companions else set()
+        own = [name for name in request.companions if name in known]
+        return list(rocksdb_splits(self.handle, self.location, replace(request, companions=own)))
 
-    Only of a state with one table do the table's properties contain the number of entries, so no others are read.
-    """
-    handle, verify = incremental_handle(file), request.options.verify
-    files, width = database_files(handle, file.location), prefix_width(file.max_parallelism)
-    tables = tables_by_state(files, verify=verify)
-    states: dict[str, tuple[int, int | None]] = {}
-    key_groups: dict[int, int] = {}
-    for name in file.state_names:
-        own = tables.get(name, ())
-        size = sum(table.source.size for table in own)
-        states[name] = (size, _entries(own, verify=verify))
-        if _SMALLEST_PROFILED <= size <= _LARGEST_PROFILED:
-            sizes = key_group_sizes(files, name, handle.key_groups, width, verify=verify)
-            for key_group, size in zip(handle.key_groups, sizes.tolist(), strict=True):
-                if size:
-                    key_groups[key_group] = key_groups.get(key_group, 0) + size
-    return StateSizes(states, key_groups)
+    def split(self, scan: StateScan, key_groups: Collection[int]) -> KeyedSplit:
+        runs = runs_of(sorted(set(key_groups).intersection(self.handle.key_groups)))
+        files = database_files(self.handle, self.location)
+        return RocksDbSplit(scan, self.source, files, runs, self.data_bytes, file_header=self.header)
+
+    def pair_scan(self, other: KeyedFile, scan: StateScan) -> RocksDbPairScan | None:
+        if not isinstance(other, RocksDbFile) or self.max_parallelism != other.max_parallelism:
+            return None
+        return rocksdb_pair_scan(
+            (self.handle, self.location),
+            (other.handle, other.location),
+            scan.state,
+            scan.max_parallelism,
+            verify=scan.options.verify,
+        )
+
+    def sizes(self, request: SizeRequest) -> StateSizes:
+        """Report bytes by the MANIFEST; entries of single tables; the bytes of key groups where that is cheap.
+
+        Only of a state with one table do the table's properties contain the number of entries, so no others are read.
+        """
+        handle, verify = self.handle, request.options.verify
+        files, width = database_files(handle, self.location), prefix_width(self.max_parallelism)
+        tables = tables_by_state(files, verify=verify)
+        states: dict[str, tuple[int, int | None]] = {}
+        key_groups: dict[int, int] = {}
+        for name in self.state_names:
+            own = tables.get(name, ())
+            size = sum(table.source.size for table in own)
+            states[name] = (size, _entries(own, verify=verify))
+            if _SMALLEST_PROFILED <= size <= _LARGEST_PROFILED:
+                sizes = key_group_sizes(files, name, handle.key_groups, width, verify=verify)
+                for key_group, size in zip(handle.key_groups, sizes.tolist(), strict=True):
+                    if size:
+                        key_groups[key_group] = key_groups.get(key_group, 0) + size
+        return StateSizes(states, key_groups)
 
 
 def _entries(tables: Sequence[SstFile], *, verify: bool) -> int | None:
@@ -222,16 +244,3 @@ def _entries(tables: Sequence[SstFile], *, verify: bool) -> int | None:
         return None
     found = [table_properties(table.source, verify=verify) for table in tables]
     return None if any(item.deletions or item.merge_operands for item in found) else sum(item.entries for item in found)
-
-
-def _pair_scan(left: KeyedFile, right: KeyedFile, scan: StateScan) -> RocksDbPairScan | None:
-    return rocksdb_pair_scan(
-        (incremental_handle(left), left.location),
-        (incremental_handle(right), right.location),
-        scan.state,
-        scan.max_parallelism,
-        verify=scan.options.verify,
-    )
-
-
-ROCKSDB = StateLayout(name="rocksdb", splits=_plan, split=_split, sizes=_sizes, pair_scan=_pair_scan)

@@ -474,7 +474,7 @@ class KeyedStateView(State):
 
     @property
     def reads_whole_files(self) -> bool:
-        return any(part.file.state_layout.reads_whole_files for part in self._parts)
+        return any(part.file.reads_whole_files for part in self._parts)
 
     def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:
         operator = self.operator

@@ -21,7 +21,7 @@ from stateproc.model.operator_labels import label_of_states
 from stateproc.model.operator_state import OperatorFile, OperatorStateView, opened_state
 from stateproc.model.state import State
 from stateproc.model.timers import TimerView
-from stateproc.readers.backends import BACKENDS
+from stateproc.readers.backends import open_keyed_file
 from stateproc.readers.changelog.composite_keys import key_handles_of
 from stateproc.readers.keyed_file import KeyedFile, SharedStates
 from stateproc.readers.operator_state import state_info
@@ -157,7 +157,9 @@ class Operator:
         key_handles = key_handles_of(handle for _, handle in handles)
         key_type, shared = key_type_of(self.operator_id, self.given_options.key_types), SharedStates()
         return tuple(
-            KeyedFile(index, handle, location, self.max_parallelism, BACKENDS, key_handles, key_type, shared)
+            open_keyed_file(
+                handle, location, self.max_parallelism, index, shared, key_handles=key_handles, key_type=key_type
+            )
             for index, handle in handles
             if handle is not None
         )

@@ -73,7 +73,7 @@ def measure_files(files: Sequence[KeyedFile], request: SizeRequest) -> Iterator[
         alike: dict[tuple[object, int], list[KeyedFile]] = {}
         for file in files:
             try:
-                alike.setdefault((file.state_layout, id(file.header)), []).append(file)
+                alike.setdefault((file.layout, id(file.header)), []).append(file)
             except SnapshotError:
                 alike[file, 0] = [file]
         for together in alike.values():
@@ -96,13 +96,13 @@ def _load(files: Sequence[KeyedFile]) -> None:
 
 def _measured_together(files: list[KeyedFile], request: SizeRequest) -> Iterator[MeasuredFiles]:
     if len(files) > 1:
-        layout = files[0].state_layout
+        first = files[0]
         try:
-            sizes = layout.sizes_together(files, request)
+            sizes = first.sizes_together(files, request)
         except SnapshotError:
             sizes = None  # found below, with the file that it is in
         if sizes is not None:
-            yield MeasuredFiles(files, layout.name, sizes)
+            yield MeasuredFiles(files, first.layout, sizes)
             return
     for file in files:
         yield _measured(file, request)
@@ -224,9 +224,7 @@ def operator_sizes(
             result.key_group_bytes[key_group] = result.key_group_bytes.get(key_group, 0) + size
         if sizes.states is None:
             is_complete = False
-            result.skipped_files += sum(
-                other.state_layout.scanned and not is_small_enough(other, scan) for other in found.files
-            )
+            result.skipped_files += sum(other.scanned and not is_small_enough(other, scan) for other in found.files)
             continue
         queues = {state.name: _QUEUES.get(state.kind) for state in file.states if isinstance(state, KeyedState)}
         for name, (size, entries) in sizes.states.items():

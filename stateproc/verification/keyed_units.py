@@ -349,7 +349,7 @@ def _units(
             size = run[-1].stop - run[0].start
             yield VerificationUnit(position, size, partial(_read_window, operator, file, run, states))
         return
-    whole = file.state_layout.reads_whole_files
+    whole = file.reads_whole_files
     for state in states:
         request = SplitRequest(_scan(operator, state), split_bytes=_WHOLE if whole else 2 * _UNIT_BYTES)
         try:

@@ -8,7 +8,7 @@ import pytest
 
 from stateproc.metadata.handles import CANONICAL_TYPE
 from stateproc.readers.key_group_blocks import KeyGroupRange
-from stateproc.readers.materialized_backends import is_canonical
+from stateproc.readers.materialized_files import is_canonical
 
 HEAP_OR_CANONICAL = 3
 SIZE = 100_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from collections import Counter
 from pathlib import Path
 
@@ -134,6 +135,17 @@ def test_a_held_file_is_read_once_and_released(tmp_path: Path) -> None:
     file.release()
     file.release()
     assert isinstance(file.source, FileSource)
+
+
+def test_a_pickled_file_does_not_contain_what_was_read(tmp_path: Path) -> None:
+    file = keyed_files(make(tmp_path, "heap", 1000))[0]
+    fresh = pickle.dumps(file)
+    file.load(1 << 10)
+    assert file.layout == "heap" and not file.unreadable_states(ReadOptions())
+    assert file.has_header and file.cache.is_canonical is False
+    assert pickle.dumps(file) == fresh
+    twin = pickle.loads(fresh)
+    assert twin == file and not twin.has_header and twin.layout == "heap" and twin.header == file.header
 
 
 def test_the_synthetic_snapshots_contain_what_they_say(tmp_path: Path) -> None:

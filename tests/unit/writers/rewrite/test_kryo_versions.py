@@ -61,7 +61,7 @@ def test_an_operator_with_kryo_keys_is_refused() -> None:
     file, header = operator.keyed_files[0], operator.keyed_files[0].header
     assert header is not None and refused(operator, "2.3") == []
     kryo = b"\0\0\0\2" + b"\0\x47org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"
-    vars(file)["header"] = replace(header, key_snapshot=kryo)
+    file.cache.header = replace(header, key_snapshot=kryo)
     with pytest.raises(UnsupportedSnapshot, match=r"keys of Kryo 2 \(Flink 1\.x\).* Flink 2\.3, whose Kryo 5"):
         check_kryo(operator, release("2.3"), ())
     check_kryo(operator, release("2.3"), [info.name for info in header.states])

@@ -207,13 +207,13 @@ def test_subtasks_with_different_headers_are_refused() -> None:
     _, other = operator.keyed_files
     assert other.header is not None
     states = tuple(replace(info, options={**info.options, "KEYED_STATE_TYPE": "VALUE"}) for info in other.header.states)
-    other.__dict__["header"] = replace(other.header, states=states)
+    other.cache.header = replace(other.header, states=states)
     merged = merged_header(operator)
     assert merged.different and merged.different.keys() <= set(merged.names)
     for name in merged.different:
         with pytest.raises(UnsupportedSnapshot, match="subtasks wrote this state with different serializers"):
             merged.carried(name)
-    other.__dict__["header"] = replace(other.header, states=(), key=states[0].serializers["VALUE_SERIALIZER"])
+    other.cache.header = replace(other.header, states=(), key=states[0].serializers["VALUE_SERIALIZER"])
     with pytest.raises(UnsupportedSnapshot, match="subtasks wrote keys with different serializers"):
         merged_header(operator)
 
