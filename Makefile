@@ -156,4 +156,4 @@ docs: setup ## run the notebooks, with their pictures, in place
 clean: ## remove the virtual environment and everything made
 	rm -rf $(VENV) .cache .import_linter_cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache spark-warehouse
 	rm -f stateproc/codec/kernels-*.so
-	find stateproc readers tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find stateproc readers writers tests -name __pycache__ -type d -prune -exec rm -rf {} +

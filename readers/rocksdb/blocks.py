@@ -184,7 +184,7 @@ class BlockReader:
             raise damaged(self.file, int(offsets[bad]), f"a block of {sizes[bad]} bytes, over {MAX_BLOCK}")
 
     def plain(self, raw: Bytes, starts: Longs, sizes: Longs, offsets: Longs) -> tuple[Bytes, Longs]:
-        """PlainBlocks out of fetched bytes, checked and decompressed. Raises ChecksumMismatch, Oversized."""
+        """Return the blocks in fetched bytes, checked and decompressed. Raises ChecksumMismatch, Oversized."""
         ends = starts + sizes
         if self.verify and self.footer.checksum != NONE:
             found = checksums(self.footer.checksum, raw, starts, ends + 1)

@@ -132,7 +132,7 @@ def paired_tables(
     tables = [side.tables(wanted, verify=verify) for side in (left, right)]
     if any(sst.live is None for side in tables for sst in side):
         return None
-    known = [_bystored_identity(side, found) for side, found in zip((left, right), tables, strict=True)]
+    known = [_by_identity(side, found) for side, found in zip((left, right), tables, strict=True)]
     common = known[0].keys() & known[1].keys()
     shared = tuple((known[0][key], known[1][key]) for key in known[0] if key in common)
     both = {id(sst) for pair in shared for sst in pair}
@@ -140,7 +140,7 @@ def paired_tables(
     return PairedTables((own[0], own[1]), shared)
 
 
-def _bystored_identity(database: DatabaseOfState, tables: Iterable[SstFile]) -> dict[Hashable, SstFile]:
+def _by_identity(database: DatabaseOfState, tables: Iterable[SstFile]) -> dict[Hashable, SstFile]:
     """Return tables by what makes them equal; without those that a database lists twice."""
     found: dict[Hashable, SstFile] = {}
     repeated = set()

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stateproc.cli.terminal import bar, sparkline
-from stateproc.html.units import human_bytes
+from stateproc.html.units import counted, human_bytes
 
 _ACTION_COLORS = {"added": "green", "replaced": "yellow", "changed": "yellow", "carried over": "dim", "dropped": "red"}
 
@@ -74,11 +74,6 @@ def short_name(operator: dict[str, Any]) -> str:
     name = operator["name"] or operator["label"]
     digits = operator["uid_hash"][:_SHORT_HASH]
     return f"{digits} {name}" if name else digits
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number and a noun, in the plural unless the number is 1."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def stateless_line(operators: Sequence[dict[str, Any]]) -> Text:

@@ -32,9 +32,9 @@ def human_bytes(n: int | None) -> str:
     return "–" if n is None else " ".join(size_parts(n))
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is one."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun, in the plural (``noun`` with an s by default) unless it is one."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def time_text(milliseconds: int, step: int = 1_000) -> str:

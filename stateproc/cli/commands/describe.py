@@ -16,8 +16,8 @@ from rich.text import Text
 
 from stateproc.cli.arguments import open_snapshot, option_values
 from stateproc.cli.exit_status import YES
-from stateproc.cli.operator_tables import counted
 from stateproc.errors import NotFound
+from stateproc.html.units import counted
 from stateproc.model.description import DescribedType, StateDescription
 from stateproc.model.operator import Operator
 from stateproc.model.state import State

@@ -30,7 +30,7 @@ from stateproc.diff.snapshot_diff import OperatorDifference, SnapshotComparison,
 from stateproc.diff.state_changes import StateComparison
 from stateproc.diff.structure import OperatorPair, PropertyChange, StatePair, operator_pairs
 from stateproc.errors import InvalidOption, SnapshotError
-from stateproc.html.units import human_bytes
+from stateproc.html.units import counted, human_bytes
 from stateproc.options import BY_NAME
 from stateproc.row_formats.json_values import json_lines, json_values
 from stateproc.row_formats.row_writers import RowWriter
@@ -309,7 +309,7 @@ def _operator(
             lines.append(_changes(state, changes))
     equal = len(operator.states) - len(states)
     if equal and operator.states:
-        lines.append(Text(f"{_counted(equal, 'state')} equal", "dim"))
+        lines.append(Text(f"{counted(equal, 'state')} equal", "dim"))
     return [Text(), _heading(operator), Padding(Group(*lines), (0, 0, 0, 2))]
 
 
@@ -388,7 +388,7 @@ def _equal_operators(found: SnapshotComparison) -> list[RenderableType]:
     equal = [operator for operator in found.operators if not _is_shown(operator)]
     if not equal or len(equal) == len(found.operators):
         return []
-    return [Text(), Text(f"= {_counted(len(equal), 'operator')} equal", "dim")]
+    return [Text(), Text(f"= {counted(len(equal), 'operator')} equal", "dim")]
 
 
 def _summary(found: SnapshotComparison) -> Table:
@@ -411,19 +411,15 @@ def _summary(found: SnapshotComparison) -> Table:
 def _verdict(found: SnapshotComparison) -> Text:
     total = found.counts
     if found.equal:
-        return Text(f"equal: {_counted(total.right, 'entry', 'entries')} in {_states_of(found)}", "bold green")
+        return Text(f"equal: {counted(total.right, 'entry', 'entries')} in {_states_of(found)}", "bold green")
     numbers = f"{total.inserted:,} added, {total.deleted:,} removed, {total.updated:,} changed, {total.equal:,} equal"
     if found.is_readable:
         return Text(f"different: {numbers}", "bold yellow")
     failed = sum(state.status == "unreadable" for operator in found.operators for state in operator.states)
-    text = f"not everything could be read ({_counted(failed, 'state')}); of the rest: {numbers}"
+    text = f"not everything could be read ({counted(failed, 'state')}); of the rest: {numbers}"
     return Text(text, "bold red")
 
 
 def _states_of(found: SnapshotComparison) -> str:
     states = sum(len(operator.states) for operator in found.operators)
-    return f"{_counted(states, 'state')} of {_counted(len(found.operators), 'operator')}"
-
-
-def _counted(number: int, noun: str, plural: str | None = None) -> str:
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    return f"{counted(states, 'state')} of {counted(len(found.operators), 'operator')}"

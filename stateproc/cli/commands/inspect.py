@@ -15,11 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from stateproc.cli.arguments import open_snapshot, option_values
-from stateproc.cli.operator_tables import counted, stateless_line, summary_table
+from stateproc.cli.operator_tables import stateless_line, summary_table
 from stateproc.cli.progress import progress
 from stateproc.cli.terminal import bar, sparkline
 from stateproc.errors import InvalidOption, SnapshotError
-from stateproc.html.units import human_bytes
+from stateproc.html.units import counted, human_bytes
 from stateproc.model.operator import Operator
 from stateproc.model.raw_keyed import raw_keyed_text
 from stateproc.options import BY_NAME

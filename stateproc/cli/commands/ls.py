@@ -30,7 +30,7 @@ from stateproc.cli.exit_status import NO, UNREADABLE, YES
 from stateproc.cli.progress import counting, progress
 from stateproc.cli.terminal import printable
 from stateproc.errors import InvalidOption, MissingFile, Where
-from stateproc.html.units import human_bytes
+from stateproc.html.units import counted, human_bytes
 from stateproc.options import BY_NAME
 from stateproc.storage.filesystem import absolute, is_within, join, kind_of, parent
 
@@ -235,11 +235,6 @@ def _relative(path: str, directory: str, roots: Iterable[str]) -> str:
 
 def _minutes(time: datetime | None) -> str:
     return "–" if time is None else time.strftime("%Y-%m-%d %H:%M")
-
-
-def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """Return a number with its noun, such as "1 file" and "2 files"."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def orphans_view(catalog: SnapshotCatalog, report: OrphanReport) -> Group:

@@ -18,7 +18,7 @@ from stateproc.cli.arguments import open_snapshot, option_values
 from stateproc.cli.exit_status import NO, YES
 from stateproc.cli.progress import progress
 from stateproc.errors import InvalidOption, Where, WriteFailed
-from stateproc.html.units import human_bytes
+from stateproc.html.units import counted, human_bytes
 from stateproc.options import BY_NAME
 from stateproc.verification.class_mentions import Skeleton
 from stateproc.verification.problem import Problem, Severity
@@ -94,7 +94,7 @@ def verification_view(result: Verification, *, skeleton_file: str | None = None)
         parts.append(_table(with_data))
     without = len(result.operators) - len(with_data)
     if without:
-        parts.append(Text(f"{_counted(without, 'operator')} without state", "dim"))
+        parts.append(Text(f"{counted(without, 'operator')} without state", "dim"))
         parts += [Text()] if result.problems else []
     if result.problems:
         parts += _problems(result.problems, result.path.rstrip("/") + "/")
@@ -139,7 +139,7 @@ def _rows(operator: VerifiedOperator) -> Text:
 
 def _outcome(operator: VerifiedOperator) -> Text:
     if operator.problems:
-        return Text(f"✗ {_counted(operator.problems, 'problem')}", "red")
+        return Text(f"✗ {counted(operator.problems, 'problem')}", "red")
     return Text("✓", "green")
 
 
@@ -155,7 +155,7 @@ def _problems(problems: Sequence[Problem], folder: str) -> list[RenderableType]:
             shown += 1
             parts += _problem(problem, folder)
     if len(problems) > shown:
-        parts.append(Text(f"… and {_counted(len(problems) - shown, 'more problem')}, which --json lists", "dim"))
+        parts.append(Text(f"… and {counted(len(problems) - shown, 'more problem')}, which --json lists", "dim"))
     return parts
 
 
@@ -202,7 +202,7 @@ def _runs(numbers: Sequence[int]) -> str:
 
 def _skeleton(result: Verification, file: str | None) -> list[RenderableType]:
     number = len(result.skeleton)
-    need = f"{_counted(number, 'class', 'classes')} {'needs' if number == 1 else 'need'} a description"
+    need = f"{counted(number, 'class', 'classes')} {'needs' if number == 1 else 'need'} a description"
     parts: list[RenderableType] = [Text()]
     if file is not None:
         parts.append(Text(f"{need}: complete {file} and verify again with --classes {file}"))
@@ -219,12 +219,12 @@ def _verdict(result: Verification) -> Text:
     seconds = max(result.seconds, 1e-3)
     rates = f"{human_bytes(int(result.bytes / seconds))}/s, {result.rows / seconds:,.0f} rows/s"
     read = (
-        f"{_counted(result.files, 'file')}, {human_bytes(result.bytes)}, {_counted(result.rows, 'row')} "
+        f"{counted(result.files, 'file')}, {human_bytes(result.bytes)}, {counted(result.rows, 'row')} "
         f"in {result.seconds:.1f} s ({rates})"
     )
     if result.is_intact:
         notes = len(result.problems)
-        more = f", {_counted(notes, 'note')}" if notes else ""
+        more = f", {counted(notes, 'note')}" if notes else ""
         return Text.assemble(("✓ intact", "bold green"), f"{more}: {read}")
     counts = {severity: 0 for severity in Severity if severity.is_problem}
     for problem in result.problems:
@@ -232,11 +232,7 @@ def _verdict(result: Verification) -> Text:
             counts[problem.severity] += 1
     kinds = ", ".join(f"{number:,} {severity.value}" for severity, number in counts.items() if number)
     number = sum(counts.values())
-    return Text.assemble((f"✗ {_counted(number, 'problem')}", "bold red"), f" ({kinds}): {read}")
-
-
-def _counted(number: int, noun: str, plural: str | None = None) -> str:
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    return Text.assemble((f"✗ {counted(number, 'problem')}", "bold red"), f" ({kinds}): {read}")
 
 
 def printable(text: str, *, keep_lines: bool = False) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 _LOCK = threading.Lock()
+_MOST_SECONDS = 60
 
 
 @dataclass
@@ -40,7 +40,9 @@ class CountedFileSystem(LocalFileSystem):  # type: ignore[misc]  # fsspec is not
     protocol = "counted"
     cachable = False
     count = Count()
-    seconds = 0.0
+    together = 0
+    least = 0
+    were_together = threading.Event()
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
@@ -54,7 +56,10 @@ class CountedFileSystem(LocalFileSystem):  # type: ignore[misc]  # fsspec is not
             count.most_at_once = max(count.most_at_once, count.now)
         data = b""  # of a file that does not exist
         try:
-            time.sleep(type(self).seconds)
+            if end is not None and end - (start or 0) >= type(self).least:
+                if count.now >= type(self).together:
+                    type(self).were_together.set()
+                type(self).were_together.wait(_MOST_SECONDS)
             with Path(self._strip_protocol(path)).open("rb") as file:
                 file.seek(start or 0)
                 data = file.read() if end is None else file.read(end - (start or 0))
@@ -82,10 +87,16 @@ def counted(path: Path) -> str:
 
 
 @contextmanager
-def counting(seconds: float = 0.0) -> Iterator[Count]:
-    """Inside: the count starts at nothing, and each request takes ``seconds``."""
-    CountedFileSystem.count, CountedFileSystem.seconds = Count(), seconds
+def counting(together: int = 0, least: int = 1) -> Iterator[Count]:
+    """Count from nothing. Requests of ``least`` bytes wait until ``together`` of them are under way for the first time.
+
+    So the test does not depend on how long a request takes. Where there are never so many, each waits for a minute.
+    """
+    filesystem = CountedFileSystem
+    filesystem.count, filesystem.together, filesystem.least = Count(), together, least
+    filesystem.were_together = threading.Event()
     try:
-        yield CountedFileSystem.count
+        yield filesystem.count
     finally:
-        CountedFileSystem.seconds = 0.0
+        filesystem.together = 0
+        filesystem.were_together.set()

@@ -137,21 +137,23 @@ def test_an_error_before_the_first_result(at_once: bool) -> None:
 
 def test_waiting_results_are_bounded_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel_scan, "BYTES_AHEAD", 10)
-    lock, counts = threading.Lock(), {"made": 0, "consumed": 0, "most": 0}
+    changed, counts = threading.Condition(), {"made": 0, "consumed": 0, "most": 0}
 
     def read(item: int) -> Iterator[int]:
         for index in range(20):
-            with lock:
+            with changed:
                 counts["made"] += 1
                 counts["most"] = max(counts["most"], counts["made"] - counts["consumed"])
+                changed.notify()
             yield 100 * item + index
 
     found = []
     for result in read_in_order(range(30), read, 3, at_once=True, size_of=lambda _: 1):
         found.append(result)
-        with lock:
+        with changed:
+            # The consumer waits for the threads, however slow they are.
+            assert changed.wait_for(lambda: counts["most"] >= 20, timeout=60)
             counts["consumed"] += 1
-        time.sleep(0.0005)
     assert found == [100 * item + index for item in range(30) for index in range(20)]
     # Three threads of ten bytes each, and a result in the hands of each thread and of the consumer.
     assert 20 <= counts["most"] <= 30 + 3 + 1

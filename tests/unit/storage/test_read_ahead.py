@@ -68,7 +68,7 @@ def test_who_reads_little_requests_little(file: Path) -> None:
 
 
 def test_requests_are_concurrent_and_bounded(file: Path) -> None:
-    with counting(seconds=0.02) as count, ReadAhead(remote(file), [(0, SIZE)]) as source:
+    with counting(together=2) as count, ReadAhead(remote(file), [(0, SIZE)]) as source:
         for at in range(0, 40 * MB, MB):
             source.read(at, MB)
     assert 2 <= count.most_at_once <= 5
@@ -110,7 +110,7 @@ def test_local_files_and_bytes_in_memory_are_read_as_they_are(file: Path) -> Non
 
 def test_large_reads_are_several_requests_at_a_time(file: Path) -> None:
     data = file.read_bytes()
-    with counting(seconds=0.02) as count:
+    with counting(together=2) as count:
         assert remote(file).read(1, 30 * MB) == data[1 : 30 * MB + 1]
     assert isinstance(count, Count)
     assert 2 <= count.most_at_once <= 4 and len(count.requests) == 8

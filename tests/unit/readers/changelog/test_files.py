@@ -167,7 +167,7 @@ def test_remote_files_are_opened_ahead_and_read_in_order(tmp_path: Path, leading
     streams = [FileHandle(f"counted://{path}", len(content)) for path, content in zip(paths, contents, strict=True)]
     handle = FileChangelogHandle(13, 0, 64, tuple((0, stream) for stream in streams), 0, 0, "log")
     location = SnapshotLocation(counted(tmp_path), counted(tmp_path / "_metadata"))
-    with counting(seconds=0.02) as count:
+    with counting(together=2) as count:
         found = [change.data for change in log_changes([handle], location, lambda _: True, leading=leading)]
     assert found == ([] if leading else [bytes([number]) * 10 for number in range(20)])
     assert len(count.requests) == 20 and 2 <= count.most_at_once <= most

@@ -6,7 +6,9 @@ import io
 import logging
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,6 +21,13 @@ from stateproc.writers.local.progress import LOGGER, WriteProgress, reported_pro
 BATCH = pa.RecordBatch.from_pydict({"key": [1, 2, 3, 4]})
 
 
+def wait_until(condition: Callable[[], Any]) -> None:
+    """Wait until a condition is true, or for a time in which even a busy machine makes it so."""
+    until = time.monotonic() + 60
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.01)
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -29,7 +38,7 @@ def test_a_terminal_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     progress, out = WriteProgress(), Terminal()
     with reported_progress(progress, out):
         list(progress.written([BATCH, BATCH]))
-        time.sleep(0.2)
+        wait_until(out.getvalue)
     lines = out.getvalue().splitlines()
     assert lines and all(re.fullmatch(r"stateproc: 8 entries written, [\d,]+ entries/s", line) for line in lines)
 
@@ -40,7 +49,7 @@ def test_a_pipe_gets_nothing_and_the_log_lines(
     monkeypatch.setattr(module, "_LOG_SECONDS", 0.02)
     progress, out = WriteProgress(), io.StringIO()
     with caplog.at_level(logging.INFO, LOGGER.name), reported_progress(progress, out):
-        time.sleep(0.2)
+        wait_until(lambda: caplog.messages)
     assert out.getvalue() == ""
     assert caplog.messages and caplog.messages[0].startswith("stateproc: 0 entries written")
 
