@@ -1,7 +1,8 @@
 """Wrong descriptions, ids and serializers are errors, or change no value; what the bytes do not show is listed here.
 
-Every state of every case is read under every description of `tests.helpers.wrong_descriptions`. Rows may then have
-other names of fields, or JSON text in place of columns: what is compared are the values in them.
+Every state of every case, and of the fixtures with values of Kryo, is read under every description of
+`tests.helpers.wrong_descriptions`. Rows may then have JSON text in place of columns: what is compared are the values in
+them, each with the names of its fields.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,26 @@ from stateproc.codec.kryo import classes as kryo_classes
 from stateproc.codec.kryo.classes import CHILL_IDS
 from stateproc.codec.layouts import Layout
 from stateproc.errors import SnapshotError
-from stateproc.serializers import LayoutContext
+from stateproc.model.state import State as StateView
+from stateproc.readers.state_descriptor import KeyedState
+from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.kryo.serializer import Kryo
+from stateproc.snapshot.snapshot import Snapshot
 from tests.helpers.advice import DAMAGED
 from tests.helpers.cases import ExpectedState, compared_states
+from tests.helpers.fixtures import CLASSES, Fixture, fixtures
 from tests.helpers.wrong_descriptions import wrong_descriptions
 
 NAMES_OF_CLASSES = ("class", "type")
 """Fields of rows that name the class of a value."""
+NAMED_BY_DESCRIPTIONS = ("flinkx",)
+"""Cases of which only descriptions name the fields, that are _1, _2 … without."""
+FIXTURES_OF_KRYO = [
+    f"{release}/edges-{kind}"
+    for release in ("1.20", "2.3")
+    for kind in ("hashmap-canonical", "hashmap-checkpoint", "rocksdb-canonical")
+]
+"""The fixtures that are no cases and have values of Kryo."""
 UNDETECTABLE = {
     r"Case04\$Holder: id of another type": "a String that occurred before is a reference: one byte, as is a small long",
     r"Case11\$Noted: (text|about) of another type": "null is the byte of 0",
@@ -37,6 +50,50 @@ UNDETECTABLE = {
     r"Case02\$Profile: no field \w+": "its serializer writes names of fields, so that others may be left out",
 }
 """What descriptions may say wrongly without an error, and why the bytes are the same."""
+
+
+@dataclass(frozen=True)
+class FixtureState:
+    """A state of a fixture that is no case, under the descriptions of its job."""
+
+    snapshot: Fixture
+    uid: str
+    name: str
+    case = "fixture"
+
+    def __str__(self) -> str:
+        return f"{self.snapshot.name}/{self.name}"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {}
+
+    def state(self, opened: Snapshot) -> StateView:
+        return opened.operator(self.uid).state(self.name)
+
+
+State = ExpectedState | FixtureState
+
+
+def _of_fixtures() -> Iterator[FixtureState]:
+    """Yield the states of fixtures that have values of Kryo, or of classes that descriptions complete."""
+    for fixture in (item for item in fixtures() if item.name in FIXTURES_OF_KRYO):
+        for operator in fixture.open(classes=CLASSES).operators:
+            for file in operator.keyed_files[:1]:
+                for keyed in file.states:
+                    if isinstance(keyed, KeyedState) and _has_kryo(keyed.value):
+                        yield FixtureState(fixture, operator.display, keyed.name)
+
+
+def _has_kryo(serializer: Serializer) -> bool:
+    return isinstance(serializer, Kryo) or any(map(_has_kryo, serializer.nested))
+
+
+def _descriptions(state: State) -> dict[str, Any]:
+    if isinstance(state, FixtureState):
+        return dict(CLASSES)
+    found: dict[str, Any] = json.loads(Path(state.options["classes"]).read_text(encoding="utf-8"))
+    return found
 
 
 def _one_backend() -> list[ExpectedState]:
@@ -49,7 +106,7 @@ def _one_backend() -> list[ExpectedState]:
     return list(found.values())
 
 
-def _rows(state: ExpectedState, descriptions: dict[str, Any]) -> list[dict[str, Any]] | SnapshotError:
+def _rows(state: State, descriptions: dict[str, Any]) -> list[dict[str, Any]] | SnapshotError:
     """Return the rows under descriptions, or the error, which calls no file damaged."""
     try:
         opened = state.snapshot.open(**state.options | {"classes": json.dumps(descriptions)})
@@ -60,46 +117,65 @@ def _rows(state: ExpectedState, descriptions: dict[str, Any]) -> list[dict[str, 
         return error
 
 
-def _values(item: Any) -> Iterator[str]:
-    """Yield what is in a row, without names of fields and classes, nulls, and the structure."""
+def _values(item: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the values in a row with the names of the fields that they are in; no names of classes and no nulls.
+
+    JSON text counts as what it says, a list of pairs as a map; elements of a list are in one place.
+    """
     if (isinstance(item, str) and item[:1] in ("{", "[", '"')) or item == "null":
         with suppress(ValueError):  # text that only looks like JSON
             item = json.loads(item)
     if isinstance(item, dict):
         for name, value in item.items():
             if name not in NAMES_OF_CLASSES:
-                yield from _values(value)
+                yield from _values(value, (*place, str(name)))
+    elif isinstance(item, list | tuple) and item and all(_is_entry(part) for part in item):
+        for key, value in item:
+            yield from _values(value, (*place, str(key)))
     elif isinstance(item, list | tuple):
         for value in item:
-            yield from _values(value)
+            yield from _values(value, place)
     elif item is not None:
-        yield str(item)
+        yield place, str(item)
 
 
-def _changed(rows: list[dict[str, Any]], right: list[dict[str, Any]]) -> bool:
+def _is_entry(item: Any) -> bool:
+    """Whether it is an entry of a map whose keys are simple."""
+    return isinstance(item, tuple) and len(item) == 2 and not isinstance(item[0], dict | list | tuple)
+
+
+def _changed(state: State, rows: list[dict[str, Any]], right: list[dict[str, Any]]) -> bool:
+    """Whether a row has another value, or one in another field, or null where there was one, or the other way round."""
+    if state.case in NAMED_BY_DESCRIPTIONS:
+        return [_ordered(row) for row in rows] != [_ordered(row) for row in right]
     return rows != right and [Counter(_values(row)) for row in rows] != [Counter(_values(row)) for row in right]
 
 
-@pytest.mark.parametrize("state", _one_backend(), ids=str)
-def test_wrong_descriptions_are_errors_or_change_no_value(state: ExpectedState) -> None:
-    right = json.loads(Path(state.options["classes"]).read_text(encoding="utf-8"))
+def _ordered(row: dict[str, Any]) -> list[str]:
+    """Return the values in a row in the order of its fields."""
+    return [value for _, value in _values(row)]
+
+
+@pytest.mark.parametrize("state", [*_one_backend(), *_of_fixtures()], ids=str)
+def test_wrong_descriptions_are_errors_or_change_no_value(state: State) -> None:
+    right = _descriptions(state)
     rows = _rows(state, right)
     assert isinstance(rows, list)
     needed = {name for name in right if _rows(state, {h: own for h, own in right.items() if h != name}) != rows}
     for what, descriptions in wrong_descriptions({h: right[h] for h in right if h in needed}):
         others = {h: own for h, own in right.items() if h not in needed}
         found = _rows(state, others | descriptions)
-        if isinstance(found, list) and _changed(found, rows):
+        if isinstance(found, list) and _changed(state, found, rows):
             assert any(re.search(pattern, what) for pattern in UNDETECTABLE), (what, rows[:3], found[:3])
 
 
 @pytest.mark.parametrize("shift", [-1, 1])
-@pytest.mark.parametrize("state", _one_backend(), ids=str)
+@pytest.mark.parametrize("state", [*_one_backend(), *_of_fixtures()], ids=str)
 def test_another_base_of_registrations_is_an_error_or_changes_no_value(
-    state: ExpectedState, shift: int, monkeypatch: pytest.MonkeyPatch
+    state: State, shift: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job's registrations begin at another id, as they do where a class was registered before them."""
-    right = json.loads(Path(state.options["classes"]).read_text(encoding="utf-8"))
+    right = _descriptions(state)
     rows = _rows(state, right)
     layout = Kryo.layout
 
@@ -110,12 +186,12 @@ def test_another_base_of_registrations_is_an_error_or_changes_no_value(
     monkeypatch.setattr(Kryo, "layout", shifted)
     found = _rows(state, right)
     assert isinstance(rows, list)
-    assert isinstance(found, SnapshotError) or not _changed(found, rows), (rows[:3], found[:3])
+    assert isinstance(found, SnapshotError) or not _changed(state, found, rows), (rows[:3], found[:3])
 
 
 def test_ids_of_flink_scala_are_errors_where_it_is_taken_for_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     states = [state for state in _one_backend() if state.case == "scala-kryo"]
-    descriptions = [json.loads(Path(state.options["classes"]).read_text(encoding="utf-8")) for state in states]
+    descriptions = [_descriptions(state) for state in states]
     right = [_rows(state, own) for state, own in zip(states, descriptions, strict=True)]
     monkeypatch.setattr(kryo_classes, "CHILL_IDS", (None,) * len(CHILL_IDS))
     refused = 0
@@ -123,5 +199,21 @@ def test_ids_of_flink_scala_are_errors_where_it_is_taken_for_absent(monkeypatch:
         found = _rows(state, own)
         assert isinstance(rows, list)
         refused += isinstance(found, SnapshotError)
-        assert isinstance(found, SnapshotError) or not _changed(found, rows), (str(state), rows[:3], found[:3])
+        assert isinstance(found, SnapshotError) or not _changed(state, found, rows), (str(state), rows[:3], found[:3])
     assert refused
+
+
+@pytest.mark.parametrize(
+    ("found", "changed"),
+    [
+        ({"key": 1, "value": {"a": 1, "b": None}}, False),
+        ({"key": 1, "value": '{"class": "x.Y", "a": 1}'}, False),
+        ({"key": 1, "value": {"a": None, "b": 1}}, True),
+        ({"key": 1, "value": {"a": None, "b": None}}, True),
+        ({"key": 1, "value": {"a": 1, "b": 0}}, True),
+        ({"key": 1, "value": None}, True),
+    ],
+)
+def test_values_that_move_or_disappear_are_changes(found: dict[str, Any], changed: bool) -> None:
+    state = next(_of_fixtures())
+    assert _changed(state, [found] * 2, [{"key": 1, "value": {"a": 1, "b": None}}] * 2) is changed
