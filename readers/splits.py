@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -137,8 +137,30 @@ class StateScan:
 
 
 @dataclass(frozen=True)
+class ScanRequest:
+    """Which rows of a state are needed, and how large their splits should be.
+
+    Attributes:
+        flatten: Whether each list element or map entry becomes a row of its own.
+        key_groups: Only these key groups; None means all.
+        split_bytes: Stored bytes per split, approximately.
+        keys: Only rows with these keys are needed; others are omitted where that saves reading.
+        columns: Only these columns are needed; others may be null where that saves reading.
+    """
+
+    flatten: bool = False
+    key_groups: frozenset[int] | None = None
+    split_bytes: int = SPLIT_BYTES
+    keys: Sequence[Any] | None = None
+    columns: Collection[str] | None = None
+
+
+ALL_ROWS = ScanRequest()
+
+
+@dataclass(frozen=True)
 class SplitRequest:
-    """Which part of a keyed state to plan splits for, and how large they should be.
+    """What a file is asked for: which part of a keyed state to plan splits for, and how large they should be.
 
     Attributes:
         scan: The state and how to read it.

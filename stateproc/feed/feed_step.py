@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ from stateproc.feed.commits import FeedCommit
 from stateproc.feed.feed_rows import FeedRows
 from stateproc.model.operator_state import opened_state
 from stateproc.model.state import State
-from stateproc.readers.splits import MappedSplit, Split
+from stateproc.readers.splits import MappedSplit, ScanRequest, Split
 
 # The splits of a change feed: some key groups of a state in two snapshots, or in the only one that has it.
 
@@ -84,17 +84,6 @@ class WholeSplit(MappedSplit):
 
 
 @dataclass(frozen=True)
-class FeedRequest:
-    """Which rows of a feed are read; as the arguments of `State.splits`."""
-
-    schema: pa.Schema
-    key_groups: frozenset[int] | None
-    split_bytes: int
-    keys: Sequence[Any] | None
-    columns: Collection[str] | None
-
-
-@dataclass(frozen=True)
 class FeedStep:
     """What one commit changed.
 
@@ -136,9 +125,9 @@ class FeedStep:
             return None
         return StateComparison(self.left, self.right, self.form)
 
-    def splits(self, request: FeedRequest) -> list[Split]:
-        """Divide the changes. Raises SnapshotError if the state cannot be read."""
-        rows = FeedRows(request.schema, self.commit, request.key_groups)
+    def splits(self, schema: pa.Schema, request: ScanRequest) -> list[Split]:
+        """Divide the changes into splits with rows of this schema. Raises SnapshotError if the state cannot be read."""
+        rows = FeedRows(schema, self.commit, request.key_groups)
         if self.left is not None and self.right is not None and self._comparison is not None:
             units = _pruned(self._units(self._comparison, request.split_bytes), self.left, self.right, request)
             if not self._needs_key_groups(self.left, self.right):
@@ -154,15 +143,10 @@ class FeedStep:
             for split in self._whole(view, request)
         ]
 
-    def _whole(self, view: State, request: FeedRequest) -> list[Split]:
+    def _whole(self, view: State, request: ScanRequest) -> list[Split]:
         shown = _shown(view, self.form)
-        return shown.splits(
-            flatten=self.form.is_flat(shown),
-            key_groups=request.key_groups if view.is_keyed else None,
-            split_bytes=request.split_bytes,
-            keys=request.keys,
-            columns=request.columns,
-        )
+        key_groups = request.key_groups if view.is_keyed else None
+        return shown.plan_splits(replace(request, flatten=self.form.is_flat(shown), key_groups=key_groups))
 
     @property
     def stored_bytes(self) -> int:
@@ -193,7 +177,7 @@ def _shown(view: State, form: RowForm) -> State:
     return twin if form.raw else opened_state(twin)
 
 
-def _pruned(units: Sequence[KeyGroupUnit], left: State, right: State, request: FeedRequest) -> list[KeyGroupUnit]:
+def _pruned(units: Sequence[KeyGroupUnit], left: State, right: State, request: ScanRequest) -> list[KeyGroupUnit]:
     """Limit units to key groups whose keys may be in those that are wanted.
 
     With different max parallelisms the keys of a key group are in several of the other snapshot, and all of these are

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,11 @@ from stateproc.diff.key_group_units import UNIT_BYTES, UNITS_PER_THREAD
 from stateproc.errors import InvalidOption
 from stateproc.feed.commits import FeedCommit
 from stateproc.feed.feed_rows import COMMIT_VERSION, feed_schema
-from stateproc.feed.feed_step import FeedRequest, FeedStep
+from stateproc.feed.feed_step import FeedStep
 from stateproc.html.cards import MOST_ROWS, Card, CardCell, Head, short, type_tree
 from stateproc.html.units import counted
 from stateproc.model.state import Advance, FilteredScan, State
-from stateproc.options import SPLIT_BYTES
-from stateproc.readers.splits import Split
+from stateproc.readers.splits import ScanRequest, Split
 from stateproc.storage.filesystem import basename
 
 if TYPE_CHECKING:
@@ -98,18 +97,9 @@ class StateFeed(State):
         with self._placed():
             return feed_schema(self._columns)
 
-    def splits(
-        self,
-        *,
-        flatten: bool = False,
-        key_groups: Iterable[int] | None = None,
-        split_bytes: int = SPLIT_BYTES,
-        keys: Sequence[Any] | None = None,
-        columns: Collection[str] | None = None,
-    ) -> list[Split]:
-        groups = None if key_groups is None else frozenset(key_groups)
-        request = FeedRequest(self.schema(flatten=flatten), groups, split_bytes, keys, columns)
-        return [split for step in self.steps for split in step.splits(request)]
+    def plan_splits(self, request: ScanRequest) -> list[Split]:
+        schema = self.schema(flatten=request.flatten)
+        return [split for step in self.steps for split in step.splits(schema, request)]
 
     def counts(
         self,

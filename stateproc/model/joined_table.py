@@ -22,10 +22,9 @@ from stateproc.model.null_values import warn_of_nulls
 from stateproc.model.operator_context import OperatorContext
 from stateproc.model.schema_merging import aligned, aligned_array
 from stateproc.model.state import State
-from stateproc.options import SPLIT_BYTES
 from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.row_schema import KEY_GROUP, RAW_KEY
-from stateproc.readers.splits import KeyedSplit, Split, read_keys
+from stateproc.readers.splits import KeyedSplit, ScanRequest, Split, read_keys
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 
 if TYPE_CHECKING:
@@ -185,18 +184,9 @@ class WideState(State):
         hidden = columns | {f"{column}_{LAST_ACCESS}" for column in columns}
         return pa.schema([field for field in self.schema() if field.name not in hidden])
 
-    def splits(
-        self,
-        *,
-        flatten: bool = False,
-        key_groups: Iterable[int] | None = None,
-        split_bytes: int = SPLIT_BYTES,
-        keys: Sequence[Any] | None = None,
-        columns: Collection[str] | None = None,
-    ) -> list[Split]:
-        schema = self.schema(flatten=flatten)
-        wanted = None if key_groups is None else set(key_groups)
-        found = ((state.name, state.problem_in(wanted)) for state in self._states)
+    def plan_splits(self, request: ScanRequest) -> list[Split]:
+        schema, columns = self.schema(flatten=request.flatten), request.columns
+        found = ((state.name, state.problem_in(request.key_groups)) for state in self._states)
         errors = {name: error for name, error in found if error is not None}
         selected = {
             name
@@ -210,9 +200,7 @@ class WideState(State):
         for state in self._states:
             if state.name in without_keys:
                 continue
-            for split in state.plain_splits(
-                key_groups=wanted, split_bytes=split_bytes, keys=keys, raw_keys=True, whole_databases=True
-            ):
+            for split in state.plain_splits(request, raw_keys=True, whole_databases=True):
                 cut.setdefault((split.origin, split.key_groups), []).append((self._columns[state.name], split))
         return [WideSplit(tuple(parts), schema, read) for parts in cut.values()]
 

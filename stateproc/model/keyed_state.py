@@ -20,12 +20,11 @@ from stateproc.model.operator_context import OperatorContext
 from stateproc.model.schema_merging import merged_schema
 from stateproc.model.session_windows import SessionSplit, window_mapping
 from stateproc.model.state import State
-from stateproc.options import SPLIT_BYTES
 from stateproc.readers.entry_programs import with_opaque_values
 from stateproc.readers.keyed_file import KeyedFile
 from stateproc.readers.rocksdb.key_ranges import Prefixes
 from stateproc.readers.row_schema import record_batch, state_fields
-from stateproc.readers.splits import KeyedSplit, MappedSplit, Split, SplitRequest, StateScan
+from stateproc.readers.splits import ALL_ROWS, KeyedSplit, MappedSplit, ScanRequest, Split, SplitRequest, StateScan
 from stateproc.readers.state_descriptor import KeyedState, StateKind, with_python_type
 from stateproc.readers.state_names import NamedWindow
 from stateproc.serializers import Undecodable
@@ -325,38 +324,25 @@ class KeyedStateView(State):
         assert schema is not None
         return schema
 
-    def splits(
-        self,
-        *,
-        flatten: bool = False,
-        key_groups: Iterable[int] | None = None,
-        split_bytes: int = SPLIT_BYTES,
-        keys: Sequence[Any] | None = None,
-        columns: Collection[str] | None = None,
-        raw_keys: bool = False,
-    ) -> list[Split]:
+    def plan_splits(self, request: ScanRequest) -> list[Split]:
         mapping = self._window_mapping
         undecodable = self._undecodable
         if undecodable is not None:
             if not self._reads_nulls:
                 raise undecodable
             warn_of_nulls(self.operator.display, {self.name: undecodable})
-        resolved = mapping is not None and not raw_keys
         plain = self.plain_splits(
-            flatten=flatten and python_element(self.keyed) is None,
-            key_groups=key_groups,
-            split_bytes=split_bytes,
-            keys=keys,
-            raw_keys=raw_keys or mapping is not None,
+            replace(request, flatten=request.flatten and python_element(self.keyed) is None),
+            raw_keys=mapping is not None,
             companions=() if mapping is None else (mapping,),
-            times=not resolved,
+            times=mapping is None,
         )
         contents = [split if undecodable is None else NullSplit(split) for split in plain]
-        if mapping is None or not resolved:
-            return python_splits(contents, self, flatten=flatten)
+        if mapping is None:
+            return python_splits(contents, self, flatten=request.flatten)
         windows, times = [split.of_state(mapping) for split in plain], self._window_times
         sessions = [SessionSplit(*pair, times) for pair in zip(contents, windows, strict=True)]
-        return python_splits(sessions, self, flatten=flatten)
+        return python_splits(sessions, self, flatten=request.flatten)
 
     @property
     def _window_times(self) -> Callable[[pa.Array], pa.Array] | None:
@@ -381,11 +367,8 @@ class KeyedStateView(State):
 
     def plain_splits(
         self,
+        request: ScanRequest = ALL_ROWS,
         *,
-        flatten: bool = False,
-        key_groups: Iterable[int] | None = None,
-        split_bytes: int = SPLIT_BYTES,
-        keys: Sequence[Any] | None = None,
         raw_keys: bool = False,
         whole_databases: bool = False,
         companions: Sequence[str] = (),
@@ -394,10 +377,8 @@ class KeyedStateView(State):
         """Plan splits of the entries as they are stored, without resolving session windows.
 
         Args:
-            flatten: One row per list element or map entry.
-            key_groups: Only these key groups.
-            split_bytes: Stored bytes per split, approximately.
-            keys: Only these keys, where files are sorted by key (RocksDB); other files return whole key groups.
+            request: Which rows are needed. Keys are selected where files are sorted by key (RocksDB); other files
+                return whole key groups.
             raw_keys: Add a column with the serialized key and namespace.
             whole_databases: A RocksDB database is one split, so that splits of several states have equal key groups.
             companions: Other states that ``KeyedSplit.of_state`` may name.
@@ -405,26 +386,26 @@ class KeyedStateView(State):
         """
         operator = self.operator
         names = operator.row_names if times or operator.row_names is None else operator.row_names.without_times
-        request = SplitRequest(
+        of_file = SplitRequest(
             StateScan(
                 self.name,
                 operator.uid_or_id,
                 operator.max_parallelism,
                 operator.options,
-                flatten,
+                request.flatten,
                 raw_keys,
                 names=names,
             ),
-            None if key_groups is None else frozenset(key_groups),
-            split_bytes,
-            None if keys is None else self._prefixes(keys),
+            request.key_groups,
+            request.split_bytes,
+            None if request.keys is None else self._prefixes(request.keys),
             whole_databases,
             companions,
         )
         for file, error in self._unreadable:
-            if any(map(request.includes, file.handle.key_groups)):
+            if any(map(of_file.includes, file.handle.key_groups)):
                 raise error
-        return [split for part in self._parts for split in part.file.splits(request)]
+        return [split for part in self._parts for split in part.file.splits(of_file)]
 
     def group_splits(self, key_groups: Collection[int]) -> list[KeyedSplit]:
         """Return one split of these key groups for each file that has any, whatever its size.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +19,11 @@ from stateproc.model.null_values import warn_of_nulls, with_choices
 from stateproc.model.operator_context import OperatorContext
 from stateproc.model.schema_merging import merged_schema
 from stateproc.model.state import State
-from stateproc.options import SPLIT_BYTES
 from stateproc.readers.entry_programs import known_or_bytes
 from stateproc.readers.header_reader import read_whole_header
 from stateproc.readers.operator_state import broadcast_entries, element_ranges, list_elements, state_info
 from stateproc.readers.read_options import ReadOptions
-from stateproc.readers.splits import Split
+from stateproc.readers.splits import ScanRequest, Split
 from stateproc.serializers import Undecodable
 from stateproc.serializers.core.registry import load_plugins
 from stateproc.storage import ByteSource
@@ -248,15 +247,7 @@ class OperatorStateView(State):
         assert schema is not None
         return schema
 
-    def splits(
-        self,
-        *,
-        flatten: bool = False,
-        key_groups: Iterable[int] | None = None,
-        split_bytes: int = SPLIT_BYTES,
-        keys: Sequence[Any] | None = None,
-        columns: Collection[str] | None = None,
-    ) -> list[Split]:
+    def plan_splits(self, request: ScanRequest) -> list[Split]:
         if self._mode != "BROADCAST":
             for error in self._unreadable:
                 raise error
@@ -323,15 +314,7 @@ class OpenedState(State):
     def schema(self, *, flatten: bool = False) -> pa.Schema:
         return pa.schema([pa.field(SUBTASK, pa.int32()), *self._opened])
 
-    def splits(
-        self,
-        *,
-        flatten: bool = False,
-        key_groups: Iterable[int] | None = None,
-        split_bytes: int = SPLIT_BYTES,
-        keys: Sequence[Any] | None = None,
-        columns: Collection[str] | None = None,
-    ) -> list[Split]:
+    def plan_splits(self, request: ScanRequest) -> list[Split]:
         return [OpenedSplit(tuple(self._view.splits()), self.name)]
 
 

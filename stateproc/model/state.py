@@ -21,7 +21,7 @@ from stateproc.model.row_access import RowAccess
 from stateproc.model.schema_merging import aligned, narrowed
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.read_options import ReadOptions
-from stateproc.readers.splits import Split
+from stateproc.readers.splits import ScanRequest, Split
 from stateproc.storage.filesystem import store_kind
 
 if TYPE_CHECKING:
@@ -100,7 +100,6 @@ class State(RowAccess):
             InvalidOption: The state cannot be flattened.
         """
 
-    @abstractmethod
     def splits(
         self,
         *,
@@ -122,6 +121,12 @@ class State(RowAccess):
         Raises:
             SnapshotError: The state cannot be read.
         """
+        groups = None if key_groups is None else frozenset(key_groups)
+        return self.plan_splits(ScanRequest(flatten, groups, split_bytes, keys, columns))
+
+    @abstractmethod
+    def plan_splits(self, request: ScanRequest) -> list[Split]:
+        """Divide what is requested of the state into splits, see :meth:`splits`."""
 
     @property
     def problem(self) -> SnapshotError | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,8 @@ from stateproc.model.keyed_state import KeyedStateView
 from stateproc.model.operator_context import OperatorContext
 from stateproc.model.schema_merging import merged_type
 from stateproc.model.state import State
-from stateproc.options import SPLIT_BYTES
 from stateproc.readers.read_options import ReadOptions
-from stateproc.readers.splits import MappedSplit, Split
+from stateproc.readers.splits import MappedSplit, ScanRequest, Split
 from stateproc.readers.state_descriptor import TIMER_PREFIX
 from stateproc.readers.timers import SERVICE, RawTimers, TimerService, named_service, with_service
 
@@ -135,26 +134,20 @@ class TimerView(State):
         order = ["key_group", "timestamp", "key", "namespace"]
         return pa.schema([pa.field(name, types[name]) for name in order if name in types] + [(SERVICE, pa.string())])
 
-    def splits(
-        self,
-        *,
-        flatten: bool = False,
-        key_groups: Iterable[int] | None = None,
-        split_bytes: int = SPLIT_BYTES,
-        keys: Sequence[Any] | None = None,
-        columns: Collection[str] | None = None,
-    ) -> list[Split]:
-        wanted = None if key_groups is None else set(key_groups)
+    def plan_splits(self, request: ScanRequest) -> list[Split]:
         splits: list[Split] = []
         for error in self._unreadable:
             raise error
+        queued = ScanRequest(key_groups=request.key_groups, split_bytes=request.split_bytes)
         for service, queue in self.queues.items():
-            for split in queue.splits(key_groups=wanted, split_bytes=split_bytes):
+            for split in queue.plan_splits(queued):
                 splits.append(NamedSplit(split, service))
         for raw in self._raw:
             for service_name in raw.service_names:
                 options = self.operator.options
-                splits += raw.splits(service_name, self._event, options, wanted, split_bytes, self._names)
+                splits += raw.splits(
+                    service_name, self._event, options, request.key_groups, request.split_bytes, self._names
+                )
         return splits
 
     def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:

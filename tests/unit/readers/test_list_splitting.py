@@ -14,6 +14,7 @@ from stateproc.model.keyed_state import KeyedStateView
 from stateproc.readers.entry_decoder import decode_entries
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb import RocksDbSplit
+from stateproc.readers.splits import ScanRequest
 from stateproc.readers.state_descriptor import KeyedState, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
@@ -30,7 +31,7 @@ def list_states() -> Iterator[tuple[KeyedStateView, RocksDbSplit]]:
         for operator in snapshot.operators:
             for state in operator.keyed_states:
                 if state.kind == "list":
-                    for split in state.plain_splits(flatten=True):
+                    for split in state.plain_splits(ScanRequest(flatten=True)):
                         assert isinstance(split, RocksDbSplit)
                         yield state, split
 
