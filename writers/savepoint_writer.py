@@ -18,9 +18,8 @@ from stateproc.storage.filesystem import absolute
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.bootstrap.state_registration import Type, check_name
-from stateproc.writers.commit.commit import check_target
 from stateproc.writers.local.engine import LocalEngine
-from stateproc.writers.plan.planning import plan_without_states, savepoint_plan
+from stateproc.writers.plan.planning import WritePlan, plan_write
 from stateproc.writers.plan.savepoint_plan import SavepointPlan
 from stateproc.writers.rewrite.existing_operator import ExistingOperator, TtlEdit, now_ms
 from stateproc.writers.rewrite.rekey import HashCodes
@@ -32,9 +31,9 @@ from stateproc.writers.rewrite.transform import (
     typed_value,
 )
 from stateproc.writers.savepoint_options import KafkaEdits
-from stateproc.writers.scaled_operators import AnyOperator, WriteSettings
+from stateproc.writers.scaled_operators import WriteSettings
 from stateproc.writers.write_result import WriteResult, write_report
-from stateproc.writers.write_snapshot import Engine, WrittenSnapshot, target_storage_options, write_snapshot
+from stateproc.writers.write_snapshot import Engine, execute
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -344,28 +343,9 @@ class SavepointWriter(KafkaEdits):
         """
         if mode not in ("error", "overwrite"):
             raise InvalidOption(f"mode {mode!r}", advice="give 'error' or 'overwrite'")
-        directory, operators = path_argument(path), self._checked_operators()
-        self._settings.verify = verify
-        engine = engine_of(self._spark)
-        written = write_snapshot(
-            engine,
-            directory,
-            operators,
-            self._settings,
-            self._parallelism,
-            self._source,
-            overwrite=mode == "overwrite",
-        )
-        return WriteResult(directory, write_report(self._plan_of(written, engine), written, engine.name))
-
-    def _plan_of(self, written: WrittenSnapshot, engine: Engine) -> SavepointPlan:
-        """Return the plan of what was written; without states if those that were copied cannot be read."""
-        directory, threads = written.directory_uri, engine.default_parallelism
-        operators = list(self._operators.values())
-        try:
-            return savepoint_plan(operators, self._settings, self._parallelism, self._source, threads, target=directory)
-        except SnapshotError:
-            return plan_without_states(operators, self._settings, self._source, written.job.operators, directory)
+        directory = path_argument(path)
+        engine_of(self._spark).check()
+        return self.execute(self.planned_write(directory, mode, verify=verify))
 
     def plan(
         self, path: str | os.PathLike[str] | None = None, mode: Literal["error", "overwrite"] = "error"
@@ -384,15 +364,28 @@ class SavepointWriter(KafkaEdits):
         Raises:
             SnapshotError: what `write` would refuse before it writes.
         """
-        options = {} if path is None else target_storage_options(path_argument(path), self._settings, self._source)
-        replaces = path is not None and check_target(
-            path_argument(path), overwrite=mode == "overwrite", sources=self._sources(), storage_options=options
+        return self.planned_write(path, mode).savepoint
+
+    def planned_write(
+        self, path: str | os.PathLike[str] | None, mode: Literal["error", "overwrite"] = "error", *, verify: bool = True
+    ) -> WritePlan:
+        """Plan a write for `execute`. Arguments and errors are those of `plan` and `write`."""
+        return plan_write(
+            self._operators.values(),
+            self._settings,
+            self._parallelism,
+            self._source,
+            engine_of(self._spark).default_parallelism,
+            path=None if path is None else path_argument(path),
+            overwrite=mode == "overwrite",
+            verify=verify,
         )
-        return savepoint_plan(
-            self._checked_operators(), self._settings, self._parallelism, self._source,
-            engine_of(self._spark).default_parallelism, target=None if path is None else absolute(path_argument(path)),
-            replaces_target=replaces,
-        )  # fmt: skip
+
+    def execute(self, plan: WritePlan) -> WriteResult:
+        """Write what `planned_write` has planned. Returns and raises as `write`."""
+        engine = engine_of(self._spark)
+        written = execute(engine, plan)
+        return WriteResult(written.path, write_report(plan.savepoint, written, engine.name))
 
     def __repr__(self) -> str:
         try:
@@ -408,14 +401,6 @@ class SavepointWriter(KafkaEdits):
             return self.plan()._repr_html_()
         except SnapshotError as error:
             return refused_card(str(error)).html()
-
-    def _sources(self) -> list[str]:
-        return [] if self._source is None else [self._source.location.directory_uri]
-
-    def _checked_operators(self) -> list[AnyOperator]:
-        if not self._operators:
-            raise InvalidOption("the savepoint has no operators", advice="add one: writer.with_operator(uid, …)")
-        return list(self._operators.values())
 
     def _edit_ttl(self, uid: str, state: str, edit: TtlEdit) -> SavepointWriter:
         operator = self._existing(uid)

@@ -10,6 +10,8 @@ from stateproc.flink_versions import Release
 from stateproc.metadata.snapshot import OperatorEntry
 from stateproc.model.operator import Operator
 from stateproc.model.raw_keyed import raw_keyed_parts
+from stateproc.snapshot.snapshot import Snapshot
+from stateproc.storage.filesystem import store_kind
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.commit.commit import CommitHooks
 from stateproc.writers.formats.keyed_formats import OutputFormat
@@ -30,7 +32,6 @@ class WriteSettings:
     max_parallelism: int | None
     format: OutputFormat | None = None
     compressed: bool | None = None
-    verify: bool = True
     drop_in_flight: bool = False
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
     """Of the target's file system; None: those of the source's file system, if it is of the same kind."""
@@ -39,6 +40,16 @@ class WriteSettings:
     checkpoint_id: int | None = None
     own_max_parallelism: dict[str, int] = field(default_factory=dict)
     """The max parallelism of operators for which one was set, by operator id."""
+
+
+def target_storage_options(path: str, settings: WriteSettings, source: Snapshot | None) -> Mapping[str, Any]:
+    """Return fsspec's options for the file system of a target."""
+    if settings.storage_options is not None:
+        return settings.storage_options
+    if source is None:
+        return {}
+    alike = store_kind(source.location.directory_uri) == store_kind(path)
+    return source.location.storage_options if alike else {}
 
 
 @dataclass(frozen=True)

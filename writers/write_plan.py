@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -50,6 +50,11 @@ class OperatorJob:
     @property
     def display(self) -> str:
         return self.uid or self.name or self.operator_id
+
+    def carrying(self, state: OperatorEntry) -> OperatorJob:
+        """Return the operator with what ``state`` has of an existing one. Empty subtasks are left out."""
+        subtasks = tuple(item for item in state.subtasks if item != SubtaskState(item.index))
+        return replace(self, carried=subtasks, coordinator=state.coordinator, finished=state.finished)
 
     def state(self, subtasks: Sequence[SubtaskState]) -> OperatorEntry:
         """Return the operator as ``_metadata`` contains it."""

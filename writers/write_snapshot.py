@@ -1,39 +1,28 @@
 """Write a savepoint by an engine: what Spark's tasks and this process's threads have in common.
 
-A write begins a commit, copies the files that stay, plans the state files that are written anew, lets the engine write
-these, and completes the commit. Whatever fails, the commit is aborted.
+A write is planned before. It begins a commit, copies the files that stay, lets the engine write the state files that
+are written anew, and completes the commit. Whatever fails, the commit is aborted.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from stateproc.errors import WriteFailed
+from stateproc.html.units import counted
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.metadata.snapshot import OperatorEntry, SnapshotMetadata, SubtaskState
-from stateproc.serializers import LayoutContext
-from stateproc.snapshot.snapshot import Snapshot
-from stateproc.storage.filesystem import store_kind
-from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
-from stateproc.writers.formats.keyed_formats import OutputFormat
+from stateproc.writers.plan.planning import PlannedOperator, WritePlan
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.file_copy import CopyPlan, copy_plan
-from stateproc.writers.rewrite.operator_state_edits import edited_operator_state
 from stateproc.writers.rewrite.raw_copy import redistributed_raw_keyed
-from stateproc.writers.scaled_operators import (
-    AnyOperator,
-    ScaledOperator,
-    WriteSettings,
-    kept_handles,
-    scaled_operators,
-)
+from stateproc.writers.scaled_operators import target_storage_options
 from stateproc.writers.write_plan import OperatorJob, WriteJob
 from stateproc.writers.write_task import WrittenTarget, write_empty
 
@@ -115,7 +104,7 @@ class Engine(Protocol):
         Raises MissingFile, CorruptSnapshot, WriteFailed.
         """
 
-    def write_entries(self, operators: Sequence[AnyOperator], job: WriteJob, commit: Commit) -> CompletedWrite:
+    def write_entries(self, operators: Sequence[PlannedOperator], job: WriteJob, commit: Commit) -> CompletedWrite:
         """Write the entries of ``job.operators``, which are those of ``operators``, and complete the commit.
 
         Raises SnapshotError; the commit is not complete then.
@@ -127,6 +116,7 @@ class WrittenSnapshot:
     """What a write has written.
 
     Attributes:
+        path: The directory, as it was given.
         directory_uri: The directory.
         metadata: The snapshot.
         job: The plan of the write.
@@ -135,6 +125,7 @@ class WrittenSnapshot:
         seconds: Seconds by phase: ``copy``, ``write`` (with the commit) and ``total``.
     """
 
+    path: str
     directory_uri: str
     metadata: SnapshotMetadata
     job: WriteJob
@@ -143,11 +134,8 @@ class WrittenSnapshot:
     seconds: Mapping[str, float]
 
 
-def write_snapshot(
-    engine: Engine, path: str | os.PathLike[str], operators: Sequence[AnyOperator], settings: WriteSettings,
-    parallelism: Mapping[str, int], source: Snapshot | None, *, overwrite: bool,
-) -> WrittenSnapshot:  # fmt: skip
-    """Write the operators to ``path``, and return what was written.
+def execute(engine: Engine, plan: WritePlan) -> WrittenSnapshot:
+    """Write a planned savepoint, and return what was written.
 
     Raises:
         SnapshotError: anything but a task of Spark fails.
@@ -155,87 +143,48 @@ def write_snapshot(
     """
     begin = time.monotonic()
     engine.check()
-    scaled = scaled_operators(operators, settings, parallelism, engine.default_parallelism)
+    settings, source, path = plan.settings, plan.source, plan.path
+    assert path is not None  # a plan to be written has one
     sources = [] if source is None else [source.location.directory_uri]
-    options = target_storage_options(os.fspath(path), settings, source)
-    commit = Commit.begin(path, overwrite=overwrite, sources=sources, storage_options=options, hooks=settings.hooks)
+    options = target_storage_options(path, settings, source)
+    commit = Commit.begin(
+        path, overwrite=plan.overwrite, sources=sources, storage_options=options, hooks=settings.hooks
+    )
     try:
-        with engine.described(f"stateproc: copy state files to {os.fspath(path)}"):
-            carried = _carried(engine, scaled, settings, source, commit.staging)
+        with engine.described(f"stateproc: copy state files to {path}"):
+            jobs = _with_carried(engine, plan, commit.staging)
         copied = time.monotonic()
-        jobs = tuple(_job(item, settings, carried) for item in scaled)
-        job = WriteJob(
-            commit.staging,
-            settings.release,
-            jobs,
-            format=settings.format or OutputFormat.CANONICAL,
-            compressed=bool(settings.compressed),
-            verify=settings.verify,
-            checkpoint_id=_checkpoint_id(settings, source),
-            context=replace(LayoutContext() if source is None else source.options.context, kryo=settings.release.kryo),
-            rocksdb=settings.rocksdb,
-            master_states=() if source is None else source.metadata.master_states,
-        )
-        with engine.described(f"stateproc: write savepoint {os.fspath(path)} ({_counted(jobs)})"):
-            written = engine.write_entries([item.operator for item in scaled], job, commit)
+        job = replace(plan.job, staging=commit.staging, operators=jobs)
+        with engine.described(f"stateproc: write savepoint {path} ({counted(len(jobs), 'operator')})"):
+            written = engine.write_entries(plan.operators, job, commit)
     except BaseException:
         commit.abort()
         raise
     end = time.monotonic()
     seconds = {"copy": copied - begin, "write": end - copied, "total": end - begin}
     directory = commit.staging.directory_uri
-    return WrittenSnapshot(directory, written.metadata, job, written.targets, written.leftovers, seconds)
+    return WrittenSnapshot(path, directory, written.metadata, job, written.targets, written.leftovers, seconds)
 
 
-def _checkpoint_id(settings: WriteSettings, source: Snapshot | None) -> int:
-    if settings.checkpoint_id is not None:
-        return settings.checkpoint_id
-    return 1 if source is None else source.metadata.checkpoint_id
+def _with_carried(engine: Engine, plan: WritePlan, staging: Staging) -> tuple[OperatorJob, ...]:
+    """Copy the files that stay and write operator state; return the operators with the handles of these files."""
+    if plan.source is None:
+        return plan.job.operators
+    kept = [item.kept for item in plan.operators if item.kept is not None]
+    copies = copy_plan(kept, plan.source.location, drop_channel_state=plan.settings.drop_in_flight)
+    copied = iter(copies.finish(engine.copy_files(copies, staging)))
+    return tuple(
+        item.job if item.kept is None else item.job.carrying(_written_state(item, next(copied), plan, staging))
+        for item in plan.operators
+    )
 
 
-def _counted(jobs: Sequence[OperatorJob]) -> str:
-    return "1 operator" if len(jobs) == 1 else f"{len(jobs)} operators"
-
-
-def target_storage_options(path: str, settings: WriteSettings, source: Snapshot | None) -> Mapping[str, Any]:
-    """Return fsspec's options for the file system of a target."""
-    if settings.storage_options is not None:
-        return settings.storage_options
-    if source is None:
-        return {}
-    alike = store_kind(source.location.directory_uri) == store_kind(path)
-    return source.location.storage_options if alike else {}
-
-
-def _job(item: ScaledOperator, settings: WriteSettings, carried: Mapping[str, OperatorEntry]) -> OperatorJob:
-    operator = item.operator
-    if isinstance(operator, NewOperator):
-        return operator.job(settings.release, item.parallelism, item.max_parallelism)
-    state = carried[operator.operator.operator_id]
-    return operator.job(settings.release, state, item.parallelism, item.max_parallelism, keyed=item.keyed)
-
-
-def _carried(
-    engine: Engine,
-    scaled: Sequence[ScaledOperator],
-    settings: WriteSettings,
-    source: Snapshot | None,
-    staging: Staging,
-) -> dict[str, OperatorEntry]:
-    """The existing operators, with handles of copies of the files that stay."""
-    if source is None:
-        return {}
-    existing = [(item.operator, item) for item in scaled if isinstance(item.operator, ExistingOperator)]
-    kept = [kept_handles(operator, item) for operator, item in existing]
-    plan = copy_plan(kept, source.location, drop_channel_state=settings.drop_in_flight)
-    copied = plan.finish(engine.copy_files(plan, staging))
-    carried = {}
-    for (operator, item), state in zip(existing, copied, strict=True):
-        own = operator.operator
-        edited = edited_operator_state(
-            operator, state, item.parallelism, settings.release, staging, verify=settings.verify
-        )
-        if item.keyed and item.parallelism != own.parallelism:
-            edited = redistributed_raw_keyed(own, edited, item.parallelism, staging)
-        carried[own.operator_id] = edited
-    return carried
+def _written_state(item: PlannedOperator, state: OperatorEntry, plan: WritePlan, staging: Staging) -> OperatorEntry:
+    """Return an operator with its operator state and raw keyed state, and write what is written anew of them."""
+    operator, parallelism = item.operator, item.scaled.parallelism
+    assert isinstance(operator, ExistingOperator)  # others have nothing to carry over
+    if item.operator_state is not None:
+        state = item.operator_state.write(state, plan.settings.release, staging, verify=plan.job.verify)
+    if item.scaled.keyed and parallelism != operator.operator.parallelism:
+        state = redistributed_raw_keyed(operator.operator, state, parallelism, staging)
+    return state

@@ -91,9 +91,8 @@ def print_plan_or_report(writer: SavepointWriter, arguments: Namespace) -> None:
         SnapshotError: The change is refused, or the write fails.
     """
     mode: Literal["error", "overwrite"] = "overwrite" if arguments.overwrite else "error"
-    # Also before a write: what is refused is refused before the target is touched.
-    plan = writer.plan(arguments.target, mode)
     if arguments.only_plan:
+        plan = writer.plan(arguments.target, mode)
         _print(arguments, plan.to_dict(), lambda: plan_view(plan))
         return
     with write_bar(f"writing {arguments.target}"), logged(LOGGER):

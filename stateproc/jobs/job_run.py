@@ -35,6 +35,7 @@ from stateproc.writers.savepoint_writer import SavepointWriter
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from stateproc.writers.plan.planning import WritePlan
     from stateproc.writers.plan.savepoint_plan import SavepointPlan
     from stateproc.writers.write_result import WriteReport
 
@@ -265,8 +266,8 @@ class _JobSteps:
             tables = stack.enter_context(opened_tables(run, spark)) if run.job.sources else None
             with report.phase("plan"):
                 writer = writer_of(run, tables, spark)
-                self.plan = writer.plan(run.target, _mode(run))
-                report.plan = self.plan.to_dict()
+                plan = writer.planned_write(run.target, _mode(run), verify=run.job.target.verify)
+                self.plan, report.plan = plan.savepoint, plan.savepoint.to_dict()
             if self.plan_only:
                 report.status, report.checks = "planned", [not_evaluated(check) for check in checks]
                 return
@@ -278,11 +279,13 @@ class _JobSteps:
                 self._stop_at_failures()
             manifest = RunManifest(run.job.name, run.run_id, run.fingerprint, "", report.inputs)
             with self._phase("write", run):
-                written = self._written(writer, run, manifest)
+                written = self._written(writer, plan, run, manifest)
         report.status = "written"
         self._finish(run, written)
 
-    def _written(self, writer: SavepointWriter, run: PreparedRun, manifest: RunManifest) -> RunManifest:
+    def _written(
+        self, writer: SavepointWriter, plan: WritePlan, run: PreparedRun, manifest: RunManifest
+    ) -> RunManifest:
         """Write the savepoint; its checks are evaluated, and its manifest is written, before it is complete."""
         of_target = [check for check in run.job.checks if reads_target(check)]
         kept = [manifest]
@@ -297,7 +300,7 @@ class _JobSteps:
             return kept[0].to_bytes()
 
         writer.with_commit_hooks(CommitHooks(check if of_target else None, made))
-        result = writer.write(run.target, _mode(run), verify=run.job.target.verify)
+        result = writer.execute(plan)
         self.written, self.report.write = result.report, result.report.to_dict()
         for text in result.report.warnings:
             self.report.warn(text)

@@ -23,9 +23,9 @@ from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.entry_batches import RAW_ENTRIES
 from stateproc.writers.local.progress import WriteProgress, reported_progress
+from stateproc.writers.plan.planning import PlannedOperator
 from stateproc.writers.rewrite.existing_operator import EditedSplit, ExistingOperator, RawCopies
 from stateproc.writers.rewrite.file_copy import CopyPlan, FileCopy
-from stateproc.writers.scaled_operators import AnyOperator
 from stateproc.writers.sorting.entry_sort import NotByKeyGroup, key_group_portions
 from stateproc.writers.sorting.external_sort import sorted_entries, sorted_portions
 from stateproc.writers.sorting.spill_buffer import SpillBuffer, SpilledEntries
@@ -352,19 +352,22 @@ class LocalEngine:
         with reported_progress(progress):
             return run_in_threads(plan.copies, copied, max(self._threads, _COPY_THREADS))
 
-    def write_entries(self, operators: Sequence[AnyOperator], job: WriteJob, commit: Commit) -> CompletedWrite:
+    def write_entries(self, operators: Sequence[PlannedOperator], job: WriteJob, commit: Commit) -> CompletedWrite:
         progress = WriteProgress()
         with reported_progress(progress):
             return finish(job, commit, self._written(operators, job, progress))
 
-    def _written(self, operators: Sequence[AnyOperator], job: WriteJob, progress: WriteProgress) -> list[WrittenTarget]:
+    def _written(
+        self, operators: Sequence[PlannedOperator], job: WriteJob, progress: WriteProgress
+    ) -> list[WrittenTarget]:
         """Write all state files."""
         of_target: dict[int, list[EditedSplit]] = {}
         together: list[Read] = []
         sources: list[Source] = []
         written: list[WrittenTarget] = []
-        for index, operator in enumerate(operators):
-            own = _checked_sources(operator, job, index)
+        for index, item in enumerate(operators):
+            operator, own = item.operator, item.sources
+            _refuse_spark(item)
             sources += own
             copies = operator.raw_copies(job, index) if isinstance(operator, ExistingOperator) else None
             if copies is None or not len(copies):
@@ -396,15 +399,13 @@ class LocalEngine:
             return run_in_threads(entries.targets, write, self._threads)
 
 
-def _checked_sources(operator: AnyOperator, job: WriteJob, index: int) -> list[Source]:
-    """Return the rows that fill states of the operator. Raises InvalidOption unless they are Arrow data."""
-    sources = list(operator.sources(job, index))
-    if any(is_spark(source.frame) for source in sources):
+def _refuse_spark(item: PlannedOperator) -> None:
+    """Raise InvalidOption if states of the operator are filled from DataFrames of Spark."""
+    if any(is_spark(source.frame) for source in item.sources):
         raise InvalidOption(
-            f"operator {operator.uid or operator.operator_id} has states from DataFrames of Spark",
+            f"operator {item.operator.uid or item.operator.operator_id} has states from DataFrames of Spark",
             advice="give the Spark session: SavepointWriter.new_savepoint(spark); or Arrow data: df.toArrow()",
         )
-    return sources
 
 
 def _write_streams(job: WriteJob, progress: WriteProgress, item: _TargetSplits, stop: Stop) -> WrittenTarget:

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from stateproc.connectors.kafka_consumer import CONSUMER_STATE
-from stateproc.errors import SnapshotError
+from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.metadata.backend import PRIORITY_QUEUE, StateMetaInfo
+from stateproc.metadata.snapshot import OperatorEntry
 from stateproc.model.operator import Operator
 from stateproc.reports.kafka_offsets import SOURCE_STATE
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot.snapshot import Snapshot
+from stateproc.storage.filesystem import absolute
 from stateproc.writers.bootstrap.new_operator import NewOperator
+from stateproc.writers.commit.commit import check_target
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat
 from stateproc.writers.plan.restore_notes import max_parallelism_notes, offsets_notes, restore_notes
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction, SavepointPlan, StatePlan
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.file_copy import copy_plan
-from stateproc.writers.rewrite.operator_state_copy import refuse_raw_operator_state, subtask_states
-from stateproc.writers.rewrite.operator_state_edits import new_offsets, offsets_before_and_after, writes_operator_state
+from stateproc.writers.rewrite.operator_state_edits import EditedOperatorState, edited_operator_state
 from stateproc.writers.scaled_operators import (
     AnyOperator,
     ScaledOperator,
     WriteSettings,
     kept_handles,
     scaled_operators,
+    target_storage_options,
 )
 from stateproc.writers.write_plan import OperatorJob, WriteJob
+from stateproc.writers.write_task import Source
 
 # Plan the states of one operator: which are added, replaced, changed, carried over and dropped.
 
@@ -46,16 +50,6 @@ def dropped_states(operator: Operator) -> Iterator[StatePlan]:
     for state in operator.states:
         kind = "timers" if state.is_timers else state.kind
         yield StatePlan(state.name, kind, PlanAction.DROPPED, source_name=state.name)
-
-
-def existing_states(item: ScaledOperator, operator: ExistingOperator, settings: WriteSettings) -> Iterator[StatePlan]:
-    """Yield the states of an operator of the source.
-
-    Raises:
-        SnapshotError: Keyed state is to be written anew, and its headers cannot be read.
-    """
-    yield from _keyed_states(item, operator, settings)
-    yield from _operator_states(item, operator)
 
 
 def rewrite_reasons(
@@ -79,7 +73,20 @@ def rewrite_reasons(
     return tuple(changes), tuple(files)
 
 
-def _keyed_states(item: ScaledOperator, operator: ExistingOperator, settings: WriteSettings) -> Iterator[StatePlan]:
+def keyed_states(
+    item: ScaledOperator, operator: ExistingOperator, changes: Sequence[str], files: Sequence[str]
+) -> Iterator[StatePlan]:
+    """Yield the keyed states of an operator of the source.
+
+    Args:
+        item: The operator as it is written.
+        operator: The operator with its edits.
+        changes: Why entries or their format change, of `rewrite_reasons`.
+        files: Why files change.
+
+    Raises:
+        SnapshotError: Keyed state is to be written anew, and its headers cannot be read.
+    """
     edits = operator.edits
     try:
         infos = operator.header.states
@@ -90,7 +97,6 @@ def _keyed_states(item: ScaledOperator, operator: ExistingOperator, settings: Wr
         yield from (_carried(state.name, state.kind) for state in operator.operator.keyed_states)
         return
     made = dict(operator.declared_states) if edits.states else {}
-    changes, files = rewrite_reasons(item, operator, settings)
     for info in infos:
         name, kind = info.name, _kind_of(info)
         if name in edits.dropped:
@@ -140,10 +146,58 @@ def _carried(name: str, kind: str) -> StatePlan:
     return StatePlan(name, kind, PlanAction.CARRIED, source_name=name)
 
 
-def savepoint_plan(
-    operators: Sequence[AnyOperator], settings: WriteSettings, parallelism: Mapping[str, int],
-    source: Snapshot | None, default_parallelism: int, *, target: str | None = None, replaces_target: bool = False,
-) -> SavepointPlan:  # fmt: skip
+@dataclass(frozen=True)
+class PlannedOperator:
+    """An operator of the new savepoint: what is written of it, and what is copied.
+
+    Attributes:
+        scaled: The operator with its parallelism and max parallelism.
+        job: Its headers, without the handles of files that are copied.
+        kept: Its entry in the source, with the handles of files that are copied; None of a new operator.
+        operator_state: Its operator state; None if its files are copied.
+        sources: The rows that fill its states.
+    """
+
+    scaled: ScaledOperator
+    job: OperatorJob
+    kept: OperatorEntry | None = None
+    operator_state: EditedOperatorState | None = None
+    sources: Sequence[Source] = ()
+
+    @property
+    def operator(self) -> AnyOperator:
+        """The operator with its edits."""
+        return self.scaled.operator
+
+
+@dataclass(frozen=True)
+class WritePlan:
+    """A planned write. It is what is shown before a write, what is written, and what is reported afterwards.
+
+    Attributes:
+        savepoint: What happens to each operator and state, and why.
+        operators: The operators that are written, in the order of ``job.operators``.
+        job: What tasks need, but for the directory and the handles of files that are copied.
+        settings: Options of the whole savepoint.
+        source: The snapshot that is rewritten; None for a new one.
+        path: The directory, as it was given; None of a plan that is only shown.
+        overwrite: Whether a snapshot in it is replaced.
+    """
+
+    savepoint: SavepointPlan
+    operators: tuple[PlannedOperator, ...]
+    job: WriteJob
+    settings: WriteSettings
+    source: Snapshot | None
+    path: str | None
+    overwrite: bool
+
+
+def plan_write(
+    operators: Collection[AnyOperator], settings: WriteSettings, parallelism: Mapping[str, int],
+    source: Snapshot | None, default_parallelism: int, *, path: str | None = None, overwrite: bool = False,
+    verify: bool = True,
+) -> WritePlan:  # fmt: skip
     """Plan a write. State files are not read beyond their headers.
 
     Args:
@@ -152,112 +206,95 @@ def savepoint_plan(
         parallelism: The parallelism of operators for which it was set, by operator id.
         source: The snapshot that is rewritten; None for a new one.
         default_parallelism: The parallelism of new operators for which it was not set.
-        target: The directory, if it is known.
-        replaces_target: Whether there is a snapshot that is replaced.
+        path: The directory, if it is known.
+        overwrite: Whether a snapshot in it is replaced.
+        verify: Whether files are read back after they are written.
 
     Raises:
-        SnapshotError: As writing would: InvalidOption, NotFound, UnsupportedSnapshot, CorruptSnapshot, MissingFile.
+        SnapshotError: InvalidOption, NotFound, UnsupportedSnapshot, CorruptSnapshot, MissingFile.
     """
-    scaled = scaled_operators(operators, settings, parallelism, default_parallelism)
-    jobs = tuple(_checked_job(item, settings, source) for item in scaled)
-    _check_rows(scaled, jobs, settings, source)
-    plans = [_plan(item, job, settings, source) for item, job in zip(scaled, jobs, strict=True)]
+    sources = [] if source is None else [source.location.directory_uri]
+    options = {} if path is None else target_storage_options(path, settings, source)
+    replaces = path is not None and check_target(path, overwrite=overwrite, sources=sources, storage_options=options)
+    if not operators:
+        raise InvalidOption("the savepoint has no operators", advice="add one: writer.with_operator(uid, …)")
+    scaled = scaled_operators(list(operators), settings, parallelism, default_parallelism)
+    planned = [_planned(item, settings) for item in scaled]
+    job = _job([item.job for item in planned], settings, source, verify)
+    # Encoders of rows refuse those whose key groups cannot be known. No row is read.
+    planned = [replace(item, sources=list(item.operator.sources(job, n))) for n, item in enumerate(planned)]
+    plans = [_plan(item, settings, source) for item in planned]
     plans += [] if source is None else list(_dropped(source, operators))
-    notes = [*max_parallelism_notes(plans, {item.operator.operator_id: item.kept for item in scaled if item.kept})]
-    notes += restore_notes(plans, operators, settings)
-    for operator in operators:
-        if isinstance(operator, ExistingOperator):
-            notes += operator.hash_notes
-            found = offsets_before_and_after(operator)
-            notes += [] if found is None else list(offsets_notes(operator, *found))
-    master_states = () if source is None else tuple(item.name for item in source.metadata.master_states)
-    return replace(
-        _plan_of_operators(plans, settings, source, target),
-        replaces_target=replaces_target,
-        master_states=master_states,
-        notes=tuple(notes),
-    )
-
-
-def plan_without_states(
-    operators: Sequence[AnyOperator], settings: WriteSettings, source: Snapshot | None, jobs: Sequence[OperatorJob],
-    target: str,
-) -> SavepointPlan:  # fmt: skip
-    """Return the plan of a write that is done, from its operators alone; no file of the source is read.
-
-    Args:
-        operators: The operators of the savepoint.
-        settings: Options of the whole savepoint.
-        source: The snapshot that was rewritten; None for a new one.
-        jobs: The operators as they were written.
-        target: The directory.
-    """
-    before = set() if source is None else {item.operator_id for item in source.operators}
-    plans = []
-    for operator, job in zip(operators, jobs, strict=True):
-        action = PlanAction.CHANGED if job.keyed is not None else PlanAction.CARRIED
-        if isinstance(operator, NewOperator):
-            action = PlanAction.REPLACED if operator.operator_id in before else PlanAction.ADDED
-        own = (job.operator_id, job.uid, action)
-        plans.append(OperatorPlan(*own, parallelism=job.parallelism, max_parallelism=job.max_parallelism))
-    return _plan_of_operators(plans, settings, source, target)
-
-
-def _plan_of_operators(
-    plans: Sequence[OperatorPlan], settings: WriteSettings, source: Snapshot | None, target: str | None
-) -> SavepointPlan:
-    """Return the plan of a write into an empty target, without notes."""
-    return SavepointPlan(
+    savepoint = SavepointPlan(
         source=None if source is None else source.path,
-        target=target,
-        replaces_target=False,
+        target=None if path is None else absolute(path),
+        replaces_target=replaces,
         flink_version=str(settings.release),
         metadata_version=settings.release.metadata_version,
-        format=(settings.format or OutputFormat.CANONICAL).value,
-        compressed=bool(settings.compressed),
+        format=job.format.value,
+        compressed=job.compressed,
         operators=tuple(plans),
+        master_states=tuple(item.name for item in job.master_states),
+        notes=tuple(_notes(plans, planned, settings)),
+    )
+    return WritePlan(savepoint, tuple(planned), job, settings, source, path, overwrite)
+
+
+def _planned(item: ScaledOperator, settings: WriteSettings) -> PlannedOperator:
+    """Plan what is written of an operator, after the checks that it can be written. Raises SnapshotError."""
+    operator = item.operator
+    if isinstance(operator, NewOperator):
+        return PlannedOperator(item, operator.job(settings.release, item.parallelism, item.max_parallelism))
+    kept = kept_handles(operator, item)
+    operator_state = edited_operator_state(operator, kept, item.parallelism)
+    job = operator.job(settings.release, item.parallelism, item.max_parallelism, keyed=item.keyed)
+    if job.keyed is not None:
+        operator.check_entries(job)
+    return PlannedOperator(item, job, kept, operator_state)
+
+
+def _job(operators: Sequence[OperatorJob], settings: WriteSettings, source: Snapshot | None, verify: bool) -> WriteJob:
+    """Return what tasks need, without the directory."""
+    checkpoint_id = 1 if source is None else source.metadata.checkpoint_id
+    context = LayoutContext() if source is None else source.options.context
+    return WriteJob(
+        Staging("", ""),
+        settings.release,
+        tuple(operators),
+        format=settings.format or OutputFormat.CANONICAL,
+        compressed=bool(settings.compressed),
+        verify=verify,
+        checkpoint_id=checkpoint_id if settings.checkpoint_id is None else settings.checkpoint_id,
+        context=replace(context, kryo=settings.release.kryo),
+        rocksdb=settings.rocksdb,
+        master_states=() if source is None else source.metadata.master_states,
     )
 
 
-def _checked_job(item: ScaledOperator, settings: WriteSettings, source: Snapshot | None) -> OperatorJob:
-    """Return the operator as the write would plan it, after the checks that writing makes on the way."""
-    operator = item.operator
-    if isinstance(operator, NewOperator):
-        return operator.job(settings.release, item.parallelism, item.max_parallelism)
-    own, kept = operator.operator, kept_handles(operator, item)
-    if writes_operator_state(operator, item.parallelism):
-        new_offsets(operator)
-        if item.parallelism != own.parallelism:
-            refuse_raw_operator_state(kept, own.display)
-        subtask_states(own, item.parallelism, {})
-    job = operator.job(settings.release, kept, item.parallelism, item.max_parallelism, keyed=item.keyed)
-    if job.keyed is not None:
-        operator.check_entries(job)
-    return job
+def _notes(plans: Sequence[OperatorPlan], planned: Sequence[PlannedOperator], settings: WriteSettings) -> Iterator[str]:
+    yield from max_parallelism_notes(
+        plans, {item.operator.operator_id: item.scaled.kept for item in planned if item.scaled.kept}
+    )
+    yield from restore_notes(plans, [item.operator for item in planned], settings)
+    for item in planned:
+        if isinstance(item.operator, ExistingOperator):
+            yield from item.operator.hash_notes
+            if item.operator_state is not None and item.operator_state.offsets is not None:
+                yield from offsets_notes(item.operator, *item.operator_state.offsets)
 
 
-def _check_rows(
-    scaled: Sequence[ScaledOperator], jobs: tuple[OperatorJob, ...], settings: WriteSettings, source: Snapshot | None
-) -> None:
-    """Make the encoders of all rows, which refuses rows whose key groups cannot be known. No row is read."""
-    context = LayoutContext() if source is None else source.options.context
-    job = WriteJob(Staging("", ""), settings.release, jobs, context=replace(context, kryo=settings.release.kryo))
-    for index, item in enumerate(scaled):
-        for _ in item.operator.sources(job, index):
-            pass
-
-
-def _plan(item: ScaledOperator, job: OperatorJob, settings: WriteSettings, source: Snapshot | None) -> OperatorPlan:
-    operator = item.operator
+def _plan(planned: PlannedOperator, settings: WriteSettings, source: Snapshot | None) -> OperatorPlan:
+    item, operator, job = planned.scaled, planned.operator, planned.job
     if isinstance(operator, NewOperator):
         return _new(item, operator, job, settings, source)
+    assert planned.kept is not None  # of every existing operator
     own = operator.operator
     location, drop = own.location, settings.drop_in_flight
-    kept = copy_plan([kept_handles(operator, item)], location, drop_channel_state=drop)
+    kept = copy_plan([planned.kept], location, drop_channel_state=drop)
     every = copy_plan([own.metadata], location, drop_channel_state=drop)
     changes, files = rewrite_reasons(item, operator, settings)
     renamed = (f"renamed from {own.display}",) if operator.operator_id != own.operator_id else ()
-    states = tuple(existing_states(item, operator, settings))
+    states = (*keyed_states(item, operator, changes, files), *_operator_states(item, operator))
     rescaled = (f"{own.parallelism} → {item.parallelism} subtasks",) if item.parallelism != own.parallelism else ()
     reasons = (*renamed, *((*changes, *files) if job.keyed is not None else rescaled))
     is_changed = bool(reasons) or any(state.action is not PlanAction.CARRIED for state in states)
@@ -276,17 +313,15 @@ def _plan(item: ScaledOperator, job: OperatorJob, settings: WriteSettings, sourc
         keyed_format=None if job.keyed is None else (settings.format or OutputFormat.CANONICAL).value,
         files_copied=len(kept.copies),
         bytes_copied=kept.bytes,
-        files_written=_files_written(item, operator, job),
+        files_written=_files_written(planned, own),
         bytes_read=every.bytes - kept.bytes,
         states=states,
     )
 
 
-def _files_written(item: ScaledOperator, operator: ExistingOperator, job: OperatorJob) -> int:
-    keyed = item.parallelism if job.keyed is not None else 0
-    own = operator.operator
-    writes = writes_operator_state(operator, item.parallelism) and bool(own.operator_files)
-    return keyed + (item.parallelism if writes else 0)
+def _files_written(planned: PlannedOperator, own: Operator) -> int:
+    writes = planned.operator_state is not None and bool(own.operator_files)
+    return planned.scaled.parallelism * ((planned.job.keyed is not None) + writes)
 
 
 def _new(
@@ -310,7 +345,7 @@ def _new(
     )
 
 
-def _dropped(source: Snapshot, operators: Sequence[AnyOperator]) -> Iterator[OperatorPlan]:
+def _dropped(source: Snapshot, operators: Collection[AnyOperator]) -> Iterator[OperatorPlan]:
     kept = {item.operator.operator_id for item in operators if isinstance(item, ExistingOperator)}
     replaced = {item.operator_id for item in operators if isinstance(item, NewOperator)}
     for operator in source.operators:

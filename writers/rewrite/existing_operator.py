@@ -16,7 +16,6 @@ from stateproc.keygroups.class_hashes import ClassHash
 from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle
-from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
 from stateproc.metadata.snapshot_kind import first_reading_release
 from stateproc.model.operator import Operator
 from stateproc.readers.row_schema import KEY_GROUP
@@ -208,20 +207,15 @@ class ExistingOperator:
             return True
         return all(file.header is None or file.header.compressed is compressed for file in own.keyed_files)
 
-    def job(
-        self, release: Release, carried: OperatorEntry, parallelism: int, max_parallelism: int, *, keyed: bool
-    ) -> OperatorJob:
-        """Return the plan of the operator. ``carried``: its handles of copied files, without keyed state if that is
-        rewritten (``keyed``). Raises InvalidOption, UnsupportedSnapshot.
+    def job(self, release: Release, parallelism: int, max_parallelism: int, *, keyed: bool) -> OperatorJob:
+        """Return the operator without the handles of files that are copied; ``keyed``: its keyed state is rewritten.
+
+        Raises InvalidOption, UnsupportedSnapshot.
         """
         if keyed:
             refuse_other_key_groups(self.operator, max_parallelism)
         part = self._part(release) if keyed else None
-        return OperatorJob(
-            self.operator_id, self.uid, self.operator.name, parallelism, max_parallelism, part, None,
-            tuple(item for item in carried.subtasks if item != SubtaskState(item.index)), carried.coordinator,
-            carried.finished,
-        )  # fmt: skip
+        return OperatorJob(self.operator_id, self.uid, self.operator.name, parallelism, max_parallelism, part)
 
     def _part(self, release: Release) -> KeyedStateHeader | None:
         header, rows = self.header, self._rows()

@@ -235,17 +235,14 @@ def _between(elements: Sequence[Elements], start: int, stop: int) -> Iterator[El
 
 
 def repartitioned(
-    operator: Operator, carried: OperatorEntry, parallelism: int, release: Release, staging: Staging, *, verify: bool,
-    given: Mapping[str, Sequence[Elements]] | None = None,
+    operator: Operator, carried: OperatorEntry, shares: Sequence[SubtaskOperatorState], release: Release,
+    staging: Staging, *, verify: bool,
 ) -> OperatorEntry:  # fmt: skip
-    """Return ``carried`` with ``parallelism`` subtasks, and write the operator states of ``operator`` for them.
+    """Return ``carried`` with the operator states of ``operator``, and write them.
 
-    ``given``: elements that replace those of states. Raises InvalidOption for raw operator state, which only its
-    operator can read, and another parallelism; as `subtask_states`, and WriteFailed.
+    ``shares``: what each subtask receives, of `subtask_states`. Raises CorruptSnapshot, MissingFile, WriteFailed.
     """
-    if parallelism != operator.parallelism:
-        refuse_raw_operator_state(carried, operator.display)
-    carried = replace(carried, parallelism=parallelism)
+    carried = replace(carried, parallelism=len(shares))
     if not operator.operator_files and not operator.unreadable_operator_files:
         return carried
     compressed = any(file.header.compressed for file in operator.operator_files)
@@ -257,7 +254,7 @@ def repartitioned(
             raise error.at(operator=operator.display) from error
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        handles = list(pool.map(write, subtask_states(operator, parallelism, given or {})))
+        handles = list(pool.map(write, shares))
     subtasks = {subtask.index: subtask for subtask in carried.subtasks}
     for index, handle in enumerate(handles):
         subtasks[index] = replace(subtasks.get(index, SubtaskState(index)), managed_operator=handle)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from stateproc.flink_versions import Release
 from stateproc.metadata.snapshot import OperatorEntry
@@ -12,7 +12,13 @@ from stateproc.writers.commit.staging import Staging
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.kafka_consumer_offsets import KafkaConsumerState, kafka_consumer_state
 from stateproc.writers.rewrite.kafka_offsets import KafkaSourceState, kafka_source_state
-from stateproc.writers.rewrite.operator_state_copy import Elements, repartitioned
+from stateproc.writers.rewrite.operator_state_copy import (
+    Elements,
+    SubtaskOperatorState,
+    refuse_raw_operator_state,
+    repartitioned,
+    subtask_states,
+)
 
 KafkaState = KafkaSourceState | KafkaConsumerState
 """The state of a Kafka source, new or old."""
@@ -31,19 +37,10 @@ def writes_operator_state(operator: ExistingOperator, parallelism: int) -> bool:
     return operator.edits.touch_operator_state or parallelism != operator.operator.parallelism
 
 
-def new_offsets(operator: ExistingOperator) -> KafkaState | None:
-    """Return the state of a Kafka source with the edits of its offsets; None if there are none.
-
-    Raises NotFound, InvalidOption, UnsupportedSnapshot, CorruptSnapshot, MissingFile.
-    """
-    found = offsets_before_and_after(operator)
-    return None if found is None else found[1]
-
-
 def offsets_before_and_after(operator: ExistingOperator) -> tuple[KafkaState, KafkaState] | None:
     """Return the state of a Kafka source without and with the edits of its offsets; None if there are none.
 
-    Raises as `new_offsets`.
+    Raises NotFound, InvalidOption, UnsupportedSnapshot, CorruptSnapshot, MissingFile.
     """
     own, edits = operator.operator, operator.edits.offsets
     if not edits:
@@ -52,20 +49,43 @@ def offsets_before_and_after(operator: ExistingOperator) -> tuple[KafkaState, Ka
     return before, before.changed(edits, own.parallelism, own.display)
 
 
-def edited_operator_state(
-    operator: ExistingOperator, carried: OperatorEntry, parallelism: int, release: Release, staging: Staging, *,
-    verify: bool,
-) -> OperatorEntry:  # fmt: skip
-    """Return ``carried`` with the operator state that is written anew, and write its files.
+@dataclass(frozen=True)
+class EditedOperatorState:
+    """The operator state of an operator that is written anew.
 
-    Raises InvalidOption for edits that do not fit the state, and as `repartitioned`.
+    Attributes:
+        operator: The operator as it is.
+        subtasks: The elements that each subtask receives.
+        offsets: The state of a Kafka source without and with the edits of its offsets; None if there are none.
+    """
+
+    operator: Operator
+    subtasks: Sequence[SubtaskOperatorState]
+    offsets: tuple[KafkaState, KafkaState] | None = None
+
+    def write(self, carried: OperatorEntry, release: Release, staging: Staging, *, verify: bool) -> OperatorEntry:
+        """Return ``carried`` with the operator state, and write its files. Raises as `repartitioned`."""
+        after = None if self.offsets is None else self.offsets[1]
+        if isinstance(after, KafkaSourceState):
+            carried = replace(carried, coordinator=after.coordinator())
+        return repartitioned(self.operator, carried, self.subtasks, release, staging, verify=verify)
+
+
+def edited_operator_state(
+    operator: ExistingOperator, kept: OperatorEntry, parallelism: int
+) -> EditedOperatorState | None:
+    """Return the operator state that is written anew; None if its files are copied.
+
+    ``kept``: the operator with the handles of files that are copied. Raises InvalidOption for edits that do not fit the
+    state, and for raw operator state and another parallelism; as `offsets_before_and_after` and `subtask_states`.
     """
     if not writes_operator_state(operator, parallelism):
-        return carried
+        return None
+    own = operator.operator
+    offsets = offsets_before_and_after(operator)
+    if parallelism != own.parallelism:
+        refuse_raw_operator_state(kept, own.display)
     given: dict[str, Sequence[Elements]] = dict.fromkeys(operator.edits.emptied, ())
-    source = new_offsets(operator)
-    if source is not None:
-        given[source.state_name] = source.elements()
-        if isinstance(source, KafkaSourceState):
-            carried = replace(carried, coordinator=source.coordinator())
-    return repartitioned(operator.operator, carried, parallelism, release, staging, verify=verify, given=given)
+    if offsets is not None:
+        given[offsets[1].state_name] = offsets[1].elements()
+    return EditedOperatorState(own, subtask_states(own, parallelism, given), offsets)

@@ -15,10 +15,10 @@ from pyspark.sql.types import LongType
 from stateproc.errors import InvalidOption
 from stateproc.spark.workers import keep_loaded
 from stateproc.writers.bootstrap.frame_columns import is_spark
-from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_state_encoder import POSITION, element_rows
 from stateproc.writers.bootstrap.spark_frames import column_named
 from stateproc.writers.formats.entry_batches import TARGET
+from stateproc.writers.plan.planning import PlannedOperator
 from stateproc.writers.rewrite.existing_operator import ExistingOperator, RawCopies
 from stateproc.writers.spark.row_batches import (
     FlatColumn,
@@ -113,7 +113,7 @@ class RawCopier:
 
 def entry_blocks(
     spark: SparkSession,
-    operators: Sequence[NewOperator | ExistingOperator],
+    operators: Sequence[PlannedOperator],
     job: WriteJob,
     rows: Accumulator[int] | None = None,
 ) -> list[EntryBlocks]:
@@ -126,16 +126,16 @@ def entry_blocks(
         rows: counts the rows encoded.
 
     Raises:
-        InvalidOption: a state's rows cannot be assigned to key groups.
+        InvalidOption: a state's rows are no DataFrame of Spark.
     """
     blocks: list[EntryBlocks] = []
     sources: list[Source] = []
-    for index, operator in enumerate(operators):
-        if isinstance(operator, ExistingOperator):
-            copies = operator.raw_copies(job, index)
+    for index, item in enumerate(operators):
+        if isinstance(item.operator, ExistingOperator):
+            copies = item.operator.raw_copies(job, index)
             if copies is not None and len(copies):
                 blocks.append(EntryBlocks(_copied(spark, copies, len(blocks)), bounded=True))
-        sources += operator.sources(job, index)
+        sources += item.sources
     by_frame: dict[int, list[Source]] = {}
     for source in sources:
         if not is_spark(source.frame):

@@ -22,8 +22,8 @@ from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.spark.workers import check_executors, check_worker_python, described_jobs, keep_loaded
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
+from stateproc.writers.plan.planning import PlannedOperator
 from stateproc.writers.rewrite.file_copy import CopyPlan
-from stateproc.writers.scaled_operators import AnyOperator
 from stateproc.writers.sorting.external_sort import sorted_entries
 from stateproc.writers.spark.entry_frames import by_target, entry_blocks
 from stateproc.writers.spark.row_batches import batches_limited
@@ -175,14 +175,14 @@ class SparkEngine:
         copies = context.parallelize(plan.copies, len(plan.copies))
         return list(copies.map(lambda copy: copy.run(staging)).collect())
 
-    def write_entries(self, operators: Sequence[AnyOperator], job: WriteJob, commit: Commit) -> CompletedWrite:
+    def write_entries(self, operators: Sequence[PlannedOperator], job: WriteJob, commit: Commit) -> CompletedWrite:
         spark = self._spark
         with reported_progress(spark) as rows:
             blocks = entry_blocks(spark, operators, job, rows)
             if not blocks:
                 return finish(job, commit, [])
             commit.staging.check_shared()
-            shared = [frame for item in operators for frame in item.shared_frames]
+            shared = [frame for item in operators for frame in item.operator.shared_frames]
             with persisted(shared), batches_limited(spark, by_rows=all(item.bounded for item in blocks)):
                 return save(by_target(blocks, len(job.targets)), job, commit)
 

@@ -1,8 +1,9 @@
-"""Job descriptions and progress of a write, and refusal of Spark Connect sessions."""
+"""Plans, job descriptions and progress of a write, and refusal of Spark Connect sessions."""
 
 from __future__ import annotations
 
 import io
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 import stateproc
 from stateproc import InvalidOption, OperatorBootstrap, SavepointWriter
-from stateproc.flink_versions import DEFAULT
-from stateproc.writers.scaled_operators import WriteSettings
-from stateproc.writers.spark import execution
+from stateproc.writers.bootstrap.new_operator import NewOperator
+from stateproc.writers.spark import data_source_writer, execution
 from stateproc.writers.spark import execution as progress
-from stateproc.writers.write_snapshot import write_snapshot
+from tests.helpers.paths import DEMO
+from tests.helpers.stores.counting_filesystem import counted, counting
+from tests.helpers.writers.made_plans import noted_plans
 
 
 class Terminal(io.StringIO):
@@ -68,7 +70,37 @@ def test_no_progress_is_shown_in_a_pipe(spark: SparkSession) -> None:
 
 def test_sessions_of_spark_connect_are_refused(tmp_path: Path) -> None:
     connect: Any = object()
-    engine, settings = execution.SparkEngine(connect), WriteSettings(DEFAULT, None)
     with pytest.raises(InvalidOption, match="Spark Connect"):
-        write_snapshot(engine, tmp_path / "s", [], settings, {}, None, overwrite=False)
+        stateproc.SavepointWriter.new_savepoint(connect).write(tmp_path / "s")
     assert not (tmp_path / "s").exists()
+
+
+def test_a_write_plans_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = noted_plans(monkeypatch)
+    with counting() as count:
+        source = stateproc.open(counted(Path(DEMO)))
+        writer = SavepointWriter.from_snapshot(spark, source).with_storage_options({})
+        frame = spark.range(5).selectExpr("id as key", "id * 2 as value")
+        writer.with_operator("op", OperatorBootstrap().value_state("double", frame)).write(tmp_path / "s")
+    with counting() as expected:
+        source = stateproc.open(counted(Path(DEMO)))
+        SavepointWriter.from_snapshot(None, source).with_storage_options({}).write(tmp_path / "local")
+    assert len(plans) == 2 and Counter(count.requests) == Counter(expected.requests)
+
+
+def test_the_sink_makes_headers_and_encoders_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    for name in ("job", "sources"):
+        function = getattr(NewOperator, name)
+
+        def noted(*arguments: Any, name: str = name, function: Any = function) -> Any:
+            made.append(name)
+            return function(*arguments)
+
+        monkeypatch.setattr(NewOperator, name, noted)
+    options = {"path": str(tmp_path / "s"), "uid": "op", "state": "double"}
+    schema = spark.range(1).selectExpr("id as key", "id * 2 as value").schema
+    data_source_writer.writer_of(options, schema, overwrite=False).abort([])
+    assert made == ["job", "sources"] and not (tmp_path / "s").exists()

@@ -179,6 +179,8 @@ def test_impossible_wishes_are_refused(tmp_path: Path) -> None:
         writer(KINDS["1.20/edges-hashmap-canonical"].snapshot).with_flink_version("2.3").plan()
     with pytest.raises(InvalidOption, match="no operators"):
         SavepointWriter.new_savepoint(None).plan()
+    with pytest.raises(InvalidOption, match="the path None"):
+        writer().write(None)  # type: ignore[arg-type]
     with pytest.raises(NotFound):
         writer().set_kafka_offsets(SOURCE, remove=["shop.orders:77"])
     assert list(tmp_path.iterdir()) == []

@@ -15,12 +15,15 @@ from stateproc.model.operator_state import OperatorFile
 from stateproc.storage import open_handle
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
+from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.operator_state_copy import (
     RawElements,
     distributed,
     merged_operator_header,
     repartitioned,
+    subtask_states,
 )
+from stateproc.writers.rewrite.operator_state_edits import edited_operator_state
 from tests.helpers.fixtures import Fixture, fixtures
 from tests.helpers.writers.operator_elements import contents
 
@@ -35,9 +38,8 @@ def by_subtask(files: list[OperatorFile]) -> list[Elements]:
 
 def read(operator: Operator, parallelism: int, staging: Staging) -> list[OperatorFile]:
     """Return the files of the new subtasks, one of each."""
-    repartitioned_operator = repartitioned(
-        operator, operator.metadata, parallelism, release("1.20"), staging, verify=True
-    )
+    shares = subtask_states(operator, parallelism, {})
+    repartitioned_operator = repartitioned(operator, operator.metadata, shares, release("1.20"), staging, verify=True)
     assert repartitioned_operator.parallelism == parallelism
     handles = [subtask.managed_operator for subtask in repartitioned_operator.subtasks if subtask.index < parallelism]
     files = [OperatorFile(index, known(handle), open_handle(known(handle).stream, staging.location))
@@ -90,10 +92,9 @@ def test_number_of_elements_of_each_subtask(held: tuple[int, ...], parallelism: 
     assert [sum(len(part) for part in parts) for parts in partitions] == numbers
 
 
-def test_raw_operator_state_is_refused(tmp_path: Path) -> None:
+def test_raw_operator_state_is_refused() -> None:
     operator = next(found for found in OF_OPERATORS[0].open().operators if found.operator_files)
     first, *rest = operator.metadata.subtasks
     raw = replace(operator.metadata, subtasks=(replace(first, raw_operator=first.managed_operator), *rest))
-    staging = Commit.begin(tmp_path / "s").staging
     with pytest.raises(InvalidOption, match="raw operator state, which only its own code can read"):
-        repartitioned(operator, raw, 5, release("1.20"), staging, verify=True)
+        edited_operator_state(ExistingOperator(operator), raw, 5)
