@@ -1,4 +1,12 @@
-"""Files of key groups stored one after another: canonical savepoints and native heap snapshots."""
+"""Read files of key groups stored one after another: canonical savepoints and native heap snapshots.
+
+    0            header (`stateproc.metadata.backend.read_keyed_header`), up to the first key group
+    offsets[k]   key group first + k, in the layout of `canonical.reader` or `heap.reader`; it ends where the next one
+                 begins, the last one at the end of the file
+
+First key group and offsets are in the handle (org.apache.flink.runtime.state.KeyGroupsStateHandle). Offset 0 is a
+canonical key group without entries. If the header says that the file is compressed, each key group is.
+"""
 
 from __future__ import annotations
 

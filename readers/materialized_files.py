@@ -1,4 +1,10 @@
-"""Open the handles that a changelog may contain as its materialized part: files of key groups, RocksDB databases."""
+"""Open the handles that a changelog may contain as its materialized part: files of key groups, RocksDB databases.
+
+handle                               layout
+KeyGroupsHandle of type 7            canonical
+KeyGroupsHandle of type 3 or 12      canonical if RocksDB wrote it, else native heap: only the bytes show which
+IncrementalHandle (type 5 or 11)     a RocksDB database
+"""
 
 from __future__ import annotations
 

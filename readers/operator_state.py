@@ -1,4 +1,14 @@
-"""Read operator state files: list, union and broadcast state of one subtask. May import readers.common."""
+"""Read operator state files: list, union and broadcast state of one subtask.
+
+A file (org.apache.flink.runtime.state.DefaultOperatorStateBackendSnapshotStrategy), big-endian:
+
+    header               `stateproc.metadata.backend.read_operator_header`
+    list and union       an element by its serializer, at each offset of the handle
+    broadcast            i32 number, entries of key and value, at the only offset of the handle
+
+Elements have no lengths: one ends where the next one of any state begins. Of several at one offset all but the last are
+empty. Compressed, a snappy frame begins at each offset. See docs/formats/operator-state-and-timers.md.
+"""
 
 from __future__ import annotations
 

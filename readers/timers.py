@@ -1,4 +1,18 @@
-"""Heap timers beside RocksDB: raw keyed state of InternalTimerServiceSerializationProxy, and its splits."""
+"""Read heap timers beside RocksDB: raw keyed state of InternalTimerServiceSerializationProxy, and its splits.
+
+A file without header; a key group at each offset of the handle that is not -1, big-endian:
+
+    F1 CD 85 9F          magic number of VersionedIOWriteableReadable
+    i32 version          2
+    i32 number of services
+        utf name, snapshot of the key serializer, snapshot of the namespace serializer
+        i32 number, event-time timers
+        i32 number, processing-time timers
+    timer                key, namespace, i64 timestamp
+
+As states of other files, timers are elements of priority queues: timestamp with the sign bit flipped, key, namespace.
+See docs/formats/operator-state-and-timers.md.
+"""
 
 from __future__ import annotations
 

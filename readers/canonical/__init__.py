@@ -1,4 +1,4 @@
 """Read canonical keyed state files (FullSnapshotUtil's layout), which every state backend restores.
 
-Belongs here: the scan of entries, statistics, splits. May import readers.common.
+Belongs here: the scan of entries, statistics, splits.
 """

@@ -1,6 +1,17 @@
 """Read canonical keyed savepoints: the raw entries of one state, or of several in one pass.
 
-Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter, FullSnapshotRestoreOperation.
+A key group (org.apache.flink.runtime.state.FullSnapshotAsyncWriter, FullSnapshotRestoreOperation), big-endian:
+
+    u16 state id                         the state's position in the header
+    repeated:
+        i32 length, key                  bit 0x80 of the first byte: this is the last entry of its state
+        i32 length, value
+        after such an entry:
+            u16 state id                 of the following entries; 0xFFFF: the key group ends
+
+The key begins with the key group: one byte up to a max parallelism of 128, else two. Key, namespace and user key follow
+as `changelog.composite_keys` describes them. Compressed, all of this is one stream of snappy frames per key group.
+See docs/formats/canonical.md.
 """
 
 from __future__ import annotations
@@ -152,7 +163,7 @@ class _StateScanner:
             )
 
 
-# Splits of canonical keyed savepoints, and the row of the canonical layout.
+# Splits of canonical keyed savepoints, and the file that plans them.
 
 
 @dataclass(frozen=True)

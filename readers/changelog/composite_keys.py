@@ -1,4 +1,15 @@
-"""The form of keys, namespaces and nulls in composite keys and in the log."""
+"""Read and check composite keys: how key, namespace and user key are stored in canonical files and RocksDB.
+
+    key group            1 byte up to a max parallelism of 128, else 2
+    key                  by its serializer
+    [length of the key]
+    namespace            by its serializer
+    [length of the namespace]
+    user key             of maps, to the end
+
+(org.apache.flink.runtime.state.SerializedCompositeKeyBuilder.) Lengths are stored only if neither serializer has a
+fixed length: lowest byte first, one byte and then others while the rest is not 0. Logs have key and namespace alone.
+"""
 
 from __future__ import annotations
 

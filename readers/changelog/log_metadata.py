@@ -1,6 +1,15 @@
 """Read the states that the log declares, and the header of a changelog: materialized states, then declared ones.
 
-Format: org.apache.flink.state.changelog.StateChangeLogger metadata records (AbstractStateChangeLogger).
+A declaration (METADATA record of org.apache.flink.state.changelog.StateChangeLogger), big-endian:
+
+    u8 8
+    i32 version          of the following: 7, up to Flink 1.17 6
+    StateMetaInfo        as in the header of a canonical file
+    key-value states:    u8 with TTL, [Java object StateTtlConfig], u8 with default, [default value]
+    i16 state id         of the records that follow
+    u8 type              0 key-value, 3 priority queue, 10 asynchronous key-value
+
+The id and the type are the last three bytes, so that settings and defaults need not be understood.
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
-"""The changes of a changelog handle, in the order in which they were made.
+"""Read the changes of a changelog handle, in the order in which they were made.
 
-Format: org.apache.flink.changelog.fs.StateChangeFormat; at a segment's offset i32 number of blocks, a block is
-i32 number of changes, i32 key group (-1: metadata, which comes first), changes as i32 length and bytes.
+A file of the log (org.apache.flink.changelog.fs.StateChangeFormat, StateChangeFsUploader), big-endian:
+
+    u8           1: what follows is one stream of snappy frames; 0: it is plain
+    segments of several tasks, at offsets of the plain bytes after this one:
+        i32 number of blocks
+            i32 number of changes, i32 key group (-1: metadata, which comes first)
+                i32 length, change (see `changelog.records`)
 """
 
 from __future__ import annotations

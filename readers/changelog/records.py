@@ -1,4 +1,13 @@
-"""Change records side by side in one buffer, and where in each the parts lie that its operation has."""
+"""Read change records side by side in one buffer, and find what the operation of each carries.
+
+A change (org.apache.flink.state.changelog.StateChangeOperation and the StateChangeLogger classes), big-endian:
+
+    u8 operation, i16 state id
+    key, namespace       by their serializers, without lengths; not of priority queues
+    operand              nothing, a value, a list, a map, an element or namespaces: see `Operand`
+
+Declarations of states (METADATA) have another form: see `changelog.log_metadata`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
 """Read native keyed state files of HashMapStateBackend.
 
-Belongs here: the walk over sections, conversion to composite entries, statistics, splits. May import readers.common.
+Belongs here: the walk over sections, conversion to composite entries, statistics, splits.
 """

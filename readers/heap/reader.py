@@ -1,4 +1,17 @@
-"""Read native heap snapshots: HashMapStateBackend checkpoints and native savepoints, heap savepoints before 1.13."""
+"""Read native heap snapshots: HashMapStateBackend checkpoints and native savepoints, heap savepoints before 1.13.
+
+A key group (org.apache.flink.runtime.state.heap.HeapSnapshotStrategy, StateTableByKeyGroupReaders), big-endian:
+
+    i32 key group                        never compressed
+    for every state of the header:       compressed, each is a stream of snappy frames of its own
+        u16 state id
+        i32 number of entries
+        key-value state: namespace, key, value        by their serializers, without lengths
+        priority queue:  element
+
+Since nothing has a length, a state after one whose values cannot be decoded cannot be found (`heap.unreadable_states`).
+See docs/formats/heap.md.
+"""
 
 from __future__ import annotations
 

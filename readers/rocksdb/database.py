@@ -1,4 +1,12 @@
-"""The files of one RocksDB database in a snapshot, and which of them make up a column family."""
+"""Find the files of one RocksDB database in a snapshot, and those that make up a column family.
+
+    CURRENT            name of the MANIFEST and a line feed
+    MANIFEST-NNNNNN    see `rocksdb.manifest`
+    NNNNNN.sst         tables, see `rocksdb.table`; a table's properties name its column family, too
+    OPTIONS-NNNNNN     not read
+
+These are local names, which the handle maps to stored files of any name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,26 @@
-"""Constants, handles and footers of block-based tables (RocksDB: table/format.h, table/format.cc)."""
+"""Constants, handles and footers of block-based tables (RocksDB: table/format.h, table/format.cc).
+
+A table: data blocks, filter, range deletions, properties, metaindex, index, footer. Numbers are little-endian.
+
+    block      contents, u8 compression, u32 checksum of contents and compression; a handle's size counts the contents
+    handle     varint offset, varint size
+
+    footer of versions 1 to 5, 53 bytes            of version 0, 48 bytes (checksums are crc32c)
+     0   u8 checksum type                           0   handles of metaindex and index, padded to 40 bytes
+     1   handles of metaindex and index,           40   u64 0xDB4775248B80FB57
+         padded to 40 bytes
+    41   u32 format version
+    45   u64 0x88E241B785F4CFF7
+
+    footer of version 6, 53 bytes
+     0   u8 checksum type
+     1   3E 00 7A 00
+     5   u32 checksum of the footer
+     9   u32 base context of checksums, which depend on the position of their block
+    13   u32 size of the metaindex, which ends in front of its trailer and the footer; it has the index's handle
+    41   u32 format version
+    45   u64 0x88E241B785F4CFF7
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,25 @@
-"""The MANIFEST: which files make up a database, by column family and level (RocksDB: db/version_edit.cc)."""
+"""Read the MANIFEST: which files make up a database, by column family and level.
+
+The log (RocksDB: db/log_format.h) is divided into blocks of 32 KiB; fewer than 7 bytes at the end of one are zeros:
+
+    u32 masked crc32c of type and content, u16 length, u8 type, content
+    type    1 whole record, 2 its first part, 3 a middle one, 4 the last; 5 to 8 the same with a u32 log number in front
+
+A record is a version edit (db/version_edit.cc): varint tag and its fields, repeated:
+
+    5           compaction pointer: varint level, slice
+    6           deleted file: varint level, varint number
+    7           new file: varint level, number and size, slices smallest and largest
+    100         as 7, then varint smallest and largest sequence number
+    102         as 100, with a varint path id after the number
+    103         as 100, then varint tag and slice until tag 1
+    200, 201    column family of the edit (varint), added family (slice: its name)
+    202, 203    dropped family, greatest id of a family (varint)
+    300         varint number of edits that follow in the group
+    8192        this bit: a slice that may be skipped
+
+A slice is a varint length and bytes; smallest and largest are internal keys. See docs/formats/rocksdb.md for all tags.
+"""
 
 from __future__ import annotations
 

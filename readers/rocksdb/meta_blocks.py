@@ -1,4 +1,16 @@
-"""Small blocks of a table, entry by entry: the metaindex, properties, range tombstones."""
+"""Read small blocks of a table, entry by entry: the metaindex, properties, range tombstones.
+
+A block (RocksDB: table/block_based/block_builder.cc):
+
+    entries      varint shared, varint unshared, varint length of the value, unshared bytes of the key, value
+    restarts     u32 offset of an entry whose key shares nothing, repeated
+    u32          number of restarts; the top bit marks a hash index in front of the restarts
+
+    block               key                                      value
+    metaindex           rocksdb.properties, rocksdb.index, …     handle of the block
+    properties          rocksdb.num.entries, …                   varint, u32, u64 or text
+    range deletions     internal key of the first deleted key    the first key after those that are deleted
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Splits of keyed state in RocksDB databases, one for each subtask, and the file that plans them."""
+"""Plan splits of keyed state in RocksDB databases, one for each subtask, by the sizes of key groups in table indexes.
+
+    meta stream        the header, as at the beginning of a canonical file
+    shared, private    files of one RocksDB directory by their local names: tables, MANIFEST, CURRENT, OPTIONS
+
+(org.apache.flink.runtime.state.IncrementalRemoteKeyedStateHandle.) Each state is a column family; its keys and values
+are those of `canonical.reader`, without the bit that marks a state's last entry. See docs/formats/rocksdb.md.
+"""
 
 from __future__ import annotations
 

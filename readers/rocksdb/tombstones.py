@@ -1,4 +1,12 @@
-"""Range tombstones: deleted ranges of keys (RocksDB: db/range_del_aggregator.cc)."""
+"""Apply range tombstones: deleted ranges of keys (RocksDB: db/range_del_aggregator.cc).
+
+They are the entries of a table's block ``rocksdb.range_del``:
+
+    key      user key of the range's begin, u64 ``sequence << 8 | 15``
+    value    user key of the range's end, which is not deleted
+
+One hides older versions of the keys in its range: those with a smaller sequence number.
+"""
 
 from __future__ import annotations
 
