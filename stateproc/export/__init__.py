@@ -1,4 +1,4 @@
-"""Write states into directories of Parquet, Arrow, CSV, JSON lines or Delta. May import states and what is below.
+"""Write states into directories of Parquet, Arrow, CSV, JSON lines or Delta. May import model and what is below.
 
 ``export_states`` plans files (``plan``), writes them in parallel (``export_run``, ``export_file``) and records them
 in a manifest (``manifest``), by which a later run continues.

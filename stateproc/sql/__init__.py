@@ -1,4 +1,4 @@
-"""Query states with SQL by DuckDB, in bounded memory. May import states and what is below them.
+"""Query states with SQL by DuckDB, in bounded memory. May import model and what is below them.
 
 ``catalog`` names the tables, ``pushdown`` finds out which columns and keys a query needs of each, ``database`` runs it.
 """

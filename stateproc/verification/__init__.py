@@ -1,4 +1,4 @@
 """Check whether all of a snapshot is there and can be read, and which user classes it mentions.
 
-May import: states and the packages below it. A snapshot is passed as its operators; nothing here opens one.
+May import: model and the packages below it. A snapshot is passed as its operators; nothing here opens one.
 """
