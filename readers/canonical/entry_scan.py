@@ -1,4 +1,8 @@
-"""The kernels of canonical key groups: find the entries of one state; count the entries and bytes of all."""
+"""The kernels of canonical key groups: find the entries of one state; count the entries and bytes of all.
+
+The layout is at the head of `canonical.reader`. An entry takes 8 bytes more than its key and value; the 2 bytes of a
+state id follow the last entry of each state.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""PlainBlocks of one table file: fetched together, checked, decompressed (RocksDB: table/block_fetcher.cc)."""
+"""Fetch blocks of one table file together, check and decompress them (RocksDB: table/block_fetcher.cc).
+
+contents             as many bytes as the handle says, see `rocksdb.compression`
+u8 compression
+u32 checksum         of the contents and the compression, see `rocksdb.checksums`
+"""
 
 from __future__ import annotations
 

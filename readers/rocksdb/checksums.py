@@ -1,4 +1,11 @@
-"""Block checksums (RocksDB: table/format.cc, util/crc32c.h)."""
+"""Compute checksums of blocks (RocksDB: table/format.cc, util/crc32c.h), of contents and compression byte.
+
+0    none
+1    crc32c, masked: rotated right by 15 bits, plus 0xA282EAD8
+2    xxhash of 32 bits
+3    the lower half of xxhash of 64 bits
+4    the lower half of xxh3 of the contents, XOR last byte * 0x6B9083D9
+"""
 
 from __future__ import annotations
 

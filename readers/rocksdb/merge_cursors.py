@@ -1,6 +1,11 @@
-"""Cursors of the merge: one per sorted run of files, each a row of 64-bit fields, read and moved by kernels.
+"""Move cursors of the merge: one per sorted run of files, each a row of 64-bit fields, read and moved by kernels.
 
-Entry format: RocksDB table/block_based/block_builder.cc; internal keys: db/dbformat.h.
+An entry of a data block (RocksDB: table/block_based/block_builder.cc):
+
+    varint shared, varint unshared, varint length of the value, unshared bytes of the key, value
+
+Its internal key (db/dbformat.h): user key, then u64 ``sequence << 8 | type``, little-endian, where the type is
+0 deletion, 1 put, 2 merge operand, 7 single deletion.
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""One sst file (RocksDB: table/block_based/block_based_table_reader.cc)."""
+"""Open one sst file and read its index (RocksDB: table/block_based/block_based_table_reader.cc).
+
+The file's structure is at the head of `rocksdb.format`. The index (index_builder.cc) is a block whose entries are:
+
+    varint shared, varint unshared, [varint length of the value], unshared bytes of the key, value
+    key      at least the last key of a data block: an internal key, or a user key if a property says so
+    value    handle of the block; with delta encoding, and if the key shares bytes with the one before, the signed
+             difference of the sizes alone (zigzag varint), because blocks are adjacent
+
+With delta encoding there is no length of the value.
+"""
 
 from __future__ import annotations
 
