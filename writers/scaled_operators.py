@@ -18,7 +18,7 @@ from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import TableOptions
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.operator_state_edits import writes_operator_state
-from stateproc.writers.write_plan import check_parallelism
+from stateproc.writers.write_spec import check_parallelism
 
 AnyOperator = NewOperator | ExistingOperator
 DEFAULT_MAX_PARALLELISM = 128

@@ -9,8 +9,8 @@ from typing import Any
 from stateproc.html.units import human_bytes
 from stateproc.metadata import walk_stream_handles
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction, SavepointPlan, StatePlan
-from stateproc.writers.write_plan import OperatorJob
 from stateproc.writers.write_snapshot import WrittenSnapshot
+from stateproc.writers.write_spec import OperatorWriteSpec
 
 
 @dataclass(frozen=True)
@@ -179,17 +179,17 @@ def _entries_by_state(written: WrittenSnapshot) -> dict[str, dict[str, int]]:
     """The entries that were written, by operator id and state."""
     found: dict[str, dict[str, int]] = {}
     for item in written.targets:
-        job = written.job.operators[written.job.targets[item.target].operator]
-        states = found.setdefault(job.operator_id, {})
-        for name, count in zip(_state_names(job, keyed=item.keyed is not None), item.state_entries, strict=True):
+        spec = written.spec.operators[written.spec.targets[item.target].operator]
+        states = found.setdefault(spec.operator_id, {})
+        for name, count in zip(_state_names(spec, keyed=item.keyed is not None), item.state_entries, strict=True):
             states[name] = states.get(name, 0) + count
     return found
 
 
-def _state_names(job: OperatorJob, *, keyed: bool) -> Sequence[str]:
+def _state_names(spec: OperatorWriteSpec, *, keyed: bool) -> Sequence[str]:
     if keyed:
-        return [] if job.keyed is None else [info.name for info in job.keyed.states]
-    return [] if job.operator is None else [info.name for info in (*job.operator.states, *job.operator.broadcast)]
+        return [] if spec.keyed is None else [info.name for info in spec.keyed.states]
+    return [] if spec.operator is None else [info.name for info in (*spec.operator.states, *spec.operator.broadcast)]
 
 
 def _bytes_by_operator(written: WrittenSnapshot) -> dict[str, int]:

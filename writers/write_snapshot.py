@@ -23,7 +23,7 @@ from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.file_copy import CopyPlan, copy_plan
 from stateproc.writers.rewrite.raw_copy import redistributed_raw_keyed
 from stateproc.writers.scaled_operators import target_storage_options
-from stateproc.writers.write_plan import OperatorJob, WriteJob
+from stateproc.writers.write_spec import OperatorWriteSpec, WriteSpec
 from stateproc.writers.write_task import WrittenTarget, write_empty
 
 # Assemble ``_metadata`` from the files that tasks have written.
@@ -44,19 +44,19 @@ class CompletedWrite:
     leftovers: tuple[str, ...]
 
 
-def finish(job: WriteJob, commit: Commit, written: Iterable[WrittenTarget]) -> CompletedWrite:
+def finish(spec: WriteSpec, commit: Commit, written: Iterable[WrittenTarget]) -> CompletedWrite:
     """Complete the write. Targets without entries, which no task has written, are written here. Raises WriteFailed."""
     items = list(written)
-    items += write_empty(job, items)
-    metadata = metadata_of(job, items)
-    return CompletedWrite(metadata, tuple(items), commit.complete(metadata, job.release.metadata_version))
+    items += write_empty(spec, items)
+    metadata = metadata_of(spec, items)
+    return CompletedWrite(metadata, tuple(items), commit.complete(metadata, spec.release.metadata_version))
 
 
-def metadata_of(job: WriteJob, written: Iterable[WrittenTarget]) -> SnapshotMetadata:
+def metadata_of(spec: WriteSpec, written: Iterable[WrittenTarget]) -> SnapshotMetadata:
     """Return the snapshot's metadata. Raises WriteFailed where two tasks have written one target."""
-    targets = job.targets
+    targets = spec.targets
     subtasks: list[dict[int, SubtaskState]] = [
-        {subtask.index: subtask for subtask in operator.carried} for operator in job.operators
+        {subtask.index: subtask for subtask in operator.carried} for operator in spec.operators
     ]
     seen: set[int] = set()
     for item in written:
@@ -74,11 +74,11 @@ def metadata_of(job: WriteJob, written: Iterable[WrittenTarget]) -> SnapshotMeta
         if item.operator is not None:
             state = replace(state, managed_operator=item.operator)
         mine[target.subtask] = state
-    operators = tuple(_operator(operator, mine) for operator, mine in zip(job.operators, subtasks, strict=True))
-    return SnapshotMetadata(job.release.metadata_version, job.checkpoint_id, job.master_states, operators)
+    operators = tuple(_operator(operator, mine) for operator, mine in zip(spec.operators, subtasks, strict=True))
+    return SnapshotMetadata(spec.release.metadata_version, spec.checkpoint_id, spec.master_states, operators)
 
 
-def _operator(operator: OperatorJob, subtasks: dict[int, SubtaskState]) -> OperatorEntry:
+def _operator(operator: OperatorWriteSpec, subtasks: dict[int, SubtaskState]) -> OperatorEntry:
     return operator.state([subtasks[index] for index in sorted(subtasks)])
 
 
@@ -104,8 +104,8 @@ class Engine(Protocol):
         Raises MissingFile, CorruptSnapshot, WriteFailed.
         """
 
-    def write_entries(self, operators: Sequence[PlannedOperator], job: WriteJob, commit: Commit) -> CompletedWrite:
-        """Write the entries of ``job.operators``, which are those of ``operators``, and complete the commit.
+    def write_entries(self, operators: Sequence[PlannedOperator], spec: WriteSpec, commit: Commit) -> CompletedWrite:
+        """Write the entries of ``spec.operators``, which are those of ``operators``, and complete the commit.
 
         Raises SnapshotError; the commit is not complete then.
         """
@@ -119,7 +119,7 @@ class WrittenSnapshot:
         path: The directory, as it was given.
         directory_uri: The directory.
         metadata: The snapshot.
-        job: The plan of the write.
+        spec: What tasks needed.
         targets: The state files that were written from entries.
         leftovers: Names of obsolete files that could not be removed.
         seconds: Seconds by phase: ``copy``, ``write`` (with the commit) and ``total``.
@@ -128,7 +128,7 @@ class WrittenSnapshot:
     path: str
     directory_uri: str
     metadata: SnapshotMetadata
-    job: WriteJob
+    spec: WriteSpec
     targets: Sequence[WrittenTarget]
     leftovers: tuple[str, ...]
     seconds: Mapping[str, float]
@@ -152,29 +152,29 @@ def execute(engine: Engine, plan: WritePlan) -> WrittenSnapshot:
     )
     try:
         with engine.described(f"stateproc: copy state files to {path}"):
-            jobs = _with_carried(engine, plan, commit.staging)
+            specs = _with_carried(engine, plan, commit.staging)
         copied = time.monotonic()
-        job = replace(plan.job, staging=commit.staging, operators=jobs)
-        with engine.described(f"stateproc: write savepoint {path} ({counted(len(jobs), 'operator')})"):
-            written = engine.write_entries(plan.operators, job, commit)
+        spec = replace(plan.spec, staging=commit.staging, operators=specs)
+        with engine.described(f"stateproc: write savepoint {path} ({counted(len(specs), 'operator')})"):
+            written = engine.write_entries(plan.operators, spec, commit)
     except BaseException:
         commit.abort()
         raise
     end = time.monotonic()
     seconds = {"copy": copied - begin, "write": end - copied, "total": end - begin}
     directory = commit.staging.directory_uri
-    return WrittenSnapshot(path, directory, written.metadata, job, written.targets, written.leftovers, seconds)
+    return WrittenSnapshot(path, directory, written.metadata, spec, written.targets, written.leftovers, seconds)
 
 
-def _with_carried(engine: Engine, plan: WritePlan, staging: Staging) -> tuple[OperatorJob, ...]:
+def _with_carried(engine: Engine, plan: WritePlan, staging: Staging) -> tuple[OperatorWriteSpec, ...]:
     """Copy the files that stay and write operator state; return the operators with the handles of these files."""
     if plan.source is None:
-        return plan.job.operators
+        return plan.spec.operators
     kept = [item.kept for item in plan.operators if item.kept is not None]
     copies = copy_plan(kept, plan.source.location, drop_channel_state=plan.settings.drop_in_flight)
     copied = iter(copies.finish(engine.copy_files(copies, staging)))
     return tuple(
-        item.job if item.kept is None else item.job.carrying(_written_state(item, next(copied), plan, staging))
+        item.spec if item.kept is None else item.spec.carrying(_written_state(item, next(copied), plan, staging))
         for item in plan.operators
     )
 
@@ -184,7 +184,7 @@ def _written_state(item: PlannedOperator, state: OperatorEntry, plan: WritePlan,
     operator, parallelism = item.operator, item.scaled.parallelism
     assert isinstance(operator, ExistingOperator)  # others have nothing to carry over
     if item.operator_state is not None:
-        state = item.operator_state.write(state, plan.settings.release, staging, verify=plan.job.verify)
+        state = item.operator_state.write(state, plan.settings.release, staging, verify=plan.spec.verify)
     if item.scaled.keyed and parallelism != operator.operator.parallelism:
         state = redistributed_raw_keyed(operator.operator, state, parallelism, staging)
     return state

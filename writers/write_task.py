@@ -24,7 +24,7 @@ from stateproc.writers.formats.entry_batches import RAW_ENTRIES, TARGET, TARGETE
 from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedStateHeader, OperatorStateHeader
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS
 from stateproc.writers.formats.operator_state import OperatorStateWriter, verify_operator_state
-from stateproc.writers.write_plan import OperatorJob, Target, WriteJob
+from stateproc.writers.write_spec import OperatorWriteSpec, Target, WriteSpec
 
 # Decode the entry of a duplicate key, to show it as a row in the error.
 
@@ -80,49 +80,49 @@ class WrittenTarget:
         return sum(self.state_entries)
 
 
-def write_targets(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> list[WrittenTarget]:
+def write_targets(spec: WriteSpec, batches: Iterable[pa.RecordBatch]) -> list[WrittenTarget]:
     """Write the files of all targets in ``batches`` (TARGETED), which are sorted by target, key group, state id, key.
 
     Raises WriteFailed, InvalidEntries; the current file is removed then.
     """
-    targets, written = job.targets, []
+    targets, written = spec.targets, []
     for number, runs in _by_target(batches):
         if not 0 <= number < len(targets):
             raise InvalidEntries(f"entries for file {number} of {len(targets)}")
-        written.append(write_target(job, number, targets[number], runs))
+        written.append(write_target(spec, number, targets[number], runs))
     return written
 
 
-def write_empty(job: WriteJob, written: Iterable[WrittenTarget]) -> list[WrittenTarget]:
+def write_empty(spec: WriteSpec, written: Iterable[WrittenTarget]) -> list[WrittenTarget]:
     """Write files without entries for all targets that have not been written.
 
     They register the states, like those of a Flink subtask without entries: restoring checks their serializers, and
     readers find the states.
     """
     written_targets = {item.target for item in written}
-    targets = enumerate(job.targets)
-    return [write_target(job, number, target, ()) for number, target in targets if number not in written_targets]
+    targets = enumerate(spec.targets)
+    return [write_target(spec, number, target, ()) for number, target in targets if number not in written_targets]
 
 
-def write_target(job: WriteJob, number: int, target: Target, runs: Iterable[pa.RecordBatch]) -> WrittenTarget:
+def write_target(spec: WriteSpec, number: int, target: Target, runs: Iterable[pa.RecordBatch]) -> WrittenTarget:
     """Write the file of one target.
 
     Args:
-        job: the write.
-        number: the target's position in the job's targets.
+        spec: the write.
+        number: the target's position in the spec's targets.
         target: the target.
         runs: its entries (RAW_ENTRIES), sorted by key group, state id and key.
 
     Raises WriteFailed, InvalidEntries; the file is removed then.
     """
-    operator = job.operators[target.operator]
+    operator = spec.operators[target.operator]
     try:
         if target.key_groups is not None and operator.keyed is not None:
-            return _keyed_state(job, number, target, operator, runs)
+            return _keyed_state(spec, number, target, operator, runs)
         if operator.operator is not None:
-            return _operator_state(job, number, operator.operator, runs)
+            return _operator_state(spec, number, operator.operator, runs)
     except DuplicateKey as error:
-        shown = error if operator.keyed is None else with_row(error, operator.keyed, job.context)
+        shown = error if operator.keyed is None else with_row(error, operator.keyed, spec.context)
         raise shown.at(operator=operator.display) from error
     except SnapshotError as error:
         raise error.at(operator=operator.display) from error
@@ -130,38 +130,38 @@ def write_target(job: WriteJob, number: int, target: Target, runs: Iterable[pa.R
 
 
 def _keyed_state(
-    job: WriteJob, number: int, target: Target, operator: OperatorJob, runs: Iterable[pa.RecordBatch]
+    spec: WriteSpec, number: int, target: Target, operator: OperatorWriteSpec, runs: Iterable[pa.RecordBatch]
 ) -> WrittenTarget:
     assert target.key_groups is not None and operator.keyed is not None
     file = KeyedFileSpec(
         header=operator.keyed,
         key_groups=target.key_groups,
         max_parallelism=operator.max_parallelism,
-        new_file=job.staging.new_file,
-        location=job.staging.location,
-        release=job.release,
-        checkpoint_id=job.checkpoint_id,
-        compressed=job.compressed,
-        context=job.context,
-        rocksdb=job.rocksdb,
+        new_file=spec.staging.new_file,
+        location=spec.staging.location,
+        release=spec.release,
+        checkpoint_id=spec.checkpoint_id,
+        compressed=spec.compressed,
+        context=spec.context,
+        rocksdb=spec.rocksdb,
     )
-    format_ = KEYED_FORMATS[job.format]
+    format_ = KEYED_FORMATS[spec.format]
     with format_.open(file) as opened:
         for batch in runs:
             opened.write(batch)
         handle = opened.close()
-        if job.verify:
+        if spec.verify:
             format_.verify(file, handle, opened.entries)
     return WrittenTarget(number, tuple(opened.entries.sum(axis=0).tolist()), keyed=handle)
 
 
 def _operator_state(
-    job: WriteJob, number: int, part: OperatorStateHeader, runs: Iterable[pa.RecordBatch]
+    spec: WriteSpec, number: int, part: OperatorStateHeader, runs: Iterable[pa.RecordBatch]
 ) -> WrittenTarget:
-    version = job.release.operator_header_version
-    compressed = job.compressed and version >= 6
+    version = spec.release.operator_header_version
+    compressed = spec.compressed and version >= 6
     entries = [0] * (len(part.states) + len(part.broadcast))
-    with job.staging.new_file() as file:
+    with spec.staging.new_file() as file:
         writer = OperatorStateWriter(file, part.states, part.broadcast, version=version, compressed=compressed)
         pairs: dict[int, list[pa.RecordBatch]] = {}
         for state_id, batch in _by_state(runs):
@@ -177,8 +177,8 @@ def _operator_state(
             writer.entries(part.name(state_id), keys, values)
         states = writer.close()
         handle = OperatorStreamHandle(_OPERATOR_TYPE, states, file.close())
-        if job.verify:
-            verify_operator_state(handle, job.staging.location, compressed=compressed)
+        if spec.verify:
+            verify_operator_state(handle, spec.staging.location, compressed=compressed)
     return WrittenTarget(number, tuple(entries), operator=handle)
 
 

@@ -21,7 +21,7 @@ from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap, Op
 from stateproc.writers.bootstrap.operator_state_encoder import ElementEncoder
 from stateproc.writers.bootstrap.state_registration import broadcast_info, keyed_part, list_info
 from stateproc.writers.formats.keyed_file import OperatorStateHeader
-from stateproc.writers.write_plan import OperatorJob, WriteJob
+from stateproc.writers.write_spec import OperatorWriteSpec, WriteSpec
 from stateproc.writers.write_task import Source, TargetOf, element_encoding, row_encoding
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class NewOperator:
             raise InvalidOption("an operator needs a uid", advice="the one given in the job with .uid('…')")
         return uid.lower() if OPERATOR_ID.fullmatch(uid) else operator_id(uid)
 
-    def job(self, release: Release, parallelism: int, max_parallelism: int) -> OperatorJob:
+    def spec(self, release: Release, parallelism: int, max_parallelism: int) -> OperatorWriteSpec:
         """The operator without its rows. Raises InvalidOption."""
         state = self._state
         if not state.keyed and not state.operator:
@@ -65,7 +65,7 @@ class NewOperator:
             )
         keyed = keyed_part(state.key_type, [rows.declared for rows in state.keyed], release) if state.keyed else None
         coordinator = None if state.source is None else ByteStreamHandle(self.operator_id, state.source.coordinator)
-        return OperatorJob(
+        return OperatorWriteSpec(
             self.operator_id, self.uid, None, parallelism, max_parallelism, keyed, self._operator_part(release),
             coordinator=coordinator,
         )  # fmt: skip
@@ -86,18 +86,18 @@ class NewOperator:
         rows = self._state.operator
         return [it for it in rows if it.mode != "BROADCAST"], [it for it in rows if it.mode == "BROADCAST"]
 
-    def sources(self, job: WriteJob, index: int) -> Iterator[Source]:
-        """The operator's rows; ``index``: its position in the job. Raises InvalidOption."""
-        mine = job.operators[index]
-        context = LayoutContext(kryo=job.release.kryo, tail=True)
+    def sources(self, spec: WriteSpec, index: int) -> Iterator[Source]:
+        """The operator's rows; ``index``: its position in ``spec``. Raises InvalidOption."""
+        mine = spec.operators[index]
+        context = LayoutContext(kryo=spec.release.kryo, tail=True)
         if self._state.keyed:
-            targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
+            targets = TargetOf(spec.targets, index, mine.parallelism, mine.max_parallelism)
             for state_id, rows in enumerate(self._state.keyed):
                 encoder = row_encoder(rows, self._state.key_type, state_id, mine, self._state.hash, context)
                 encoding = row_encoding(encoder, targets)
                 yield Source(rows.frame, rows.columns, encoding, keyed=True, parallelism=mine.parallelism)
         files = tuple(
-            n for n, target in enumerate(job.targets) if target.operator == index and target.key_groups is None
+            n for n, target in enumerate(spec.targets) if target.operator == index and target.key_groups is None
         )
         for state_id, elements in enumerate(item for part in self._split() for item in part):
             of_elements = ElementEncoder(
@@ -117,7 +117,7 @@ def row_encoder(
     rows: KeyedRows,
     key: Serializer,
     state_id: int,
-    mine: OperatorJob,
+    mine: OperatorWriteSpec,
     hash_function: str | ClassHash | None,
     context: LayoutContext,
 ) -> RowEncoder:

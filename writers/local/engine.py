@@ -29,8 +29,8 @@ from stateproc.writers.rewrite.file_copy import CopyPlan, FileCopy
 from stateproc.writers.sorting.entry_sort import NotByKeyGroup, key_group_portions
 from stateproc.writers.sorting.external_sort import sorted_entries, sorted_portions
 from stateproc.writers.sorting.spill_buffer import SpillBuffer, SpilledEntries
-from stateproc.writers.write_plan import WriteJob
 from stateproc.writers.write_snapshot import CompletedWrite, finish
+from stateproc.writers.write_spec import WriteSpec
 from stateproc.writers.write_task import Source, WrittenTarget, with_target, write_target
 
 # Run functions in threads that all end with the call, whether it returns, fails or is interrupted.
@@ -352,13 +352,13 @@ class LocalEngine:
         with reported_progress(progress):
             return run_in_threads(plan.copies, copied, max(self._threads, _COPY_THREADS))
 
-    def write_entries(self, operators: Sequence[PlannedOperator], job: WriteJob, commit: Commit) -> CompletedWrite:
+    def write_entries(self, operators: Sequence[PlannedOperator], spec: WriteSpec, commit: Commit) -> CompletedWrite:
         progress = WriteProgress()
         with reported_progress(progress):
-            return finish(job, commit, self._written(operators, job, progress))
+            return finish(spec, commit, self._written(operators, spec, progress))
 
     def _written(
-        self, operators: Sequence[PlannedOperator], job: WriteJob, progress: WriteProgress
+        self, operators: Sequence[PlannedOperator], spec: WriteSpec, progress: WriteProgress
     ) -> list[WrittenTarget]:
         """Write all state files."""
         of_target: dict[int, list[EditedSplit]] = {}
@@ -369,7 +369,7 @@ class LocalEngine:
             operator, own = item.operator, item.sources
             _refuse_spark(item)
             sources += own
-            copies = operator.raw_copies(job, index) if isinstance(operator, ExistingOperator) else None
+            copies = operator.raw_copies(spec, index) if isinstance(operator, ExistingOperator) else None
             if copies is None or not len(copies):
                 continue
             progress.expect(copies.bytes)
@@ -378,24 +378,24 @@ class LocalEngine:
             if own:
                 together += reads
             elif found is None:
-                written += self._spilled(job, reads, progress, copies.bytes)
+                written += self._spilled(spec, reads, progress, copies.bytes)
             else:
                 of_target.update(found)
         if sources:
             progress.expect(None)
             together += encoded_sources(sources, self._threads)
-            written += self._spilled(job, together, progress)
+            written += self._spilled(spec, together, progress)
         done = {item.target for item in written}
         # Targets without entries register their states, too.
-        rest = [_TargetSplits(n, of_target.get(n, ())) for n in range(len(job.targets)) if n not in done]
-        return written + run_in_threads(rest, partial(_write_streams, job, progress), self._threads)
+        rest = [_TargetSplits(n, of_target.get(n, ())) for n in range(len(spec.targets)) if n not in done]
+        return written + run_in_threads(rest, partial(_write_streams, spec, progress), self._threads)
 
     def _spilled(
-        self, job: WriteJob, reads: Sequence[Read], progress: WriteProgress, stored_bytes: int | None = None
+        self, spec: WriteSpec, reads: Sequence[Read], progress: WriteProgress, stored_bytes: int | None = None
     ) -> list[WrittenTarget]:
         """Write the state files of entries that come in any order."""
         with spilled(reads, lambda read: progress.read(read()), self._threads, stored_bytes) as entries:
-            write = partial(_write_spilled, job, progress, entries)
+            write = partial(_write_spilled, spec, progress, entries)
             return run_in_threads(entries.targets, write, self._threads)
 
 
@@ -408,28 +408,28 @@ def _refuse_spark(item: PlannedOperator) -> None:
         )
 
 
-def _write_streams(job: WriteJob, progress: WriteProgress, item: _TargetSplits, stop: Stop) -> WrittenTarget:
+def _write_streams(spec: WriteSpec, progress: WriteProgress, item: _TargetSplits, stop: Stop) -> WrittenTarget:
     """Write a state file from its own splits."""
     streams = streams_of(item.splits)
-    target = job.targets[item.number]
+    target = spec.targets[item.number]
     if len(streams) <= _MOST_STREAMS:
         try:
             portions = key_group_portions([_read(stream, item.number, progress) for stream in streams], _PORTION_BYTES)
             entries = sorted_portions(portions, _SORTED_BYTES)
-            return write_target(job, item.number, target, _raw(stop.checked(progress.written(entries))))
+            return write_target(spec, item.number, target, _raw(stop.checked(progress.written(entries))))
         except NotByKeyGroup:
             pass  # The file that was begun is removed; it is written from sorted entries instead.
     entries = sorted_entries(stop.checked(_read(item.splits, item.number, progress)))
-    return write_target(job, item.number, target, _raw(stop.checked(progress.written(entries))))
+    return write_target(spec, item.number, target, _raw(stop.checked(progress.written(entries))))
 
 
 def _write_spilled(
-    job: WriteJob, progress: WriteProgress, entries: SpilledEntries, number: int, stop: Stop
+    spec: WriteSpec, progress: WriteProgress, entries: SpilledEntries, number: int, stop: Stop
 ) -> WrittenTarget:
     """Write a state file from spilled entries."""
     portions = entries.portions(_PORTION_BYTES, number)
     rows = sorted_portions(portions, _SORTED_BYTES)
-    return write_target(job, number, job.targets[number], _raw(stop.checked(progress.written(rows))))
+    return write_target(spec, number, spec.targets[number], _raw(stop.checked(progress.written(rows))))
 
 
 def _read(splits: Iterable[EditedSplit], number: int, progress: WriteProgress) -> Iterator[pa.RecordBatch]:

@@ -31,7 +31,7 @@ from stateproc.writers.scaled_operators import (
     scaled_operators,
     target_storage_options,
 )
-from stateproc.writers.write_plan import OperatorJob, WriteJob
+from stateproc.writers.write_spec import OperatorWriteSpec, WriteSpec
 from stateproc.writers.write_task import Source
 
 # Plan the states of one operator: which are added, replaced, changed, carried over and dropped.
@@ -152,14 +152,14 @@ class PlannedOperator:
 
     Attributes:
         scaled: The operator with its parallelism and max parallelism.
-        job: Its headers, without the handles of files that are copied.
+        spec: Its headers, without the handles of files that are copied.
         kept: Its entry in the source, with the handles of files that are copied; None of a new operator.
         operator_state: Its operator state; None if its files are copied.
         sources: The rows that fill its states.
     """
 
     scaled: ScaledOperator
-    job: OperatorJob
+    spec: OperatorWriteSpec
     kept: OperatorEntry | None = None
     operator_state: EditedOperatorState | None = None
     sources: Sequence[Source] = ()
@@ -176,8 +176,8 @@ class WritePlan:
 
     Attributes:
         savepoint: What happens to each operator and state, and why.
-        operators: The operators that are written, in the order of ``job.operators``.
-        job: What tasks need, but for the directory and the handles of files that are copied.
+        operators: The operators that are written, in the order of ``spec.operators``.
+        spec: What tasks need, but for the directory and the handles of files that are copied.
         settings: Options of the whole savepoint.
         source: The snapshot that is rewritten; None for a new one.
         path: The directory, as it was given; None of a plan that is only shown.
@@ -186,7 +186,7 @@ class WritePlan:
 
     savepoint: SavepointPlan
     operators: tuple[PlannedOperator, ...]
-    job: WriteJob
+    spec: WriteSpec
     settings: WriteSettings
     source: Snapshot | None
     path: str | None
@@ -220,9 +220,9 @@ def plan_write(
         raise InvalidOption("the savepoint has no operators", advice="add one: writer.with_operator(uid, …)")
     scaled = scaled_operators(list(operators), settings, parallelism, default_parallelism)
     planned = [_planned(item, settings) for item in scaled]
-    job = _job([item.job for item in planned], settings, source, verify)
+    spec = _spec([item.spec for item in planned], settings, source, verify)
     # Encoders of rows refuse those whose key groups cannot be known. No row is read.
-    planned = [replace(item, sources=list(item.operator.sources(job, n))) for n, item in enumerate(planned)]
+    planned = [replace(item, sources=list(item.operator.sources(spec, n))) for n, item in enumerate(planned)]
     plans = [_plan(item, settings, source) for item in planned]
     plans += [] if source is None else list(_dropped(source, operators))
     savepoint = SavepointPlan(
@@ -231,33 +231,35 @@ def plan_write(
         replaces_target=replaces,
         flink_version=str(settings.release),
         metadata_version=settings.release.metadata_version,
-        format=job.format.value,
-        compressed=job.compressed,
+        format=spec.format.value,
+        compressed=spec.compressed,
         operators=tuple(plans),
-        master_states=tuple(item.name for item in job.master_states),
+        master_states=tuple(item.name for item in spec.master_states),
         notes=tuple(_notes(plans, planned, settings)),
     )
-    return WritePlan(savepoint, tuple(planned), job, settings, source, path, overwrite)
+    return WritePlan(savepoint, tuple(planned), spec, settings, source, path, overwrite)
 
 
 def _planned(item: ScaledOperator, settings: WriteSettings) -> PlannedOperator:
     """Plan what is written of an operator, after the checks that it can be written. Raises SnapshotError."""
     operator = item.operator
     if isinstance(operator, NewOperator):
-        return PlannedOperator(item, operator.job(settings.release, item.parallelism, item.max_parallelism))
+        return PlannedOperator(item, operator.spec(settings.release, item.parallelism, item.max_parallelism))
     kept = kept_handles(operator, item)
     operator_state = edited_operator_state(operator, kept, item.parallelism)
-    job = operator.job(settings.release, item.parallelism, item.max_parallelism, keyed=item.keyed)
-    if job.keyed is not None:
-        operator.check_entries(job)
-    return PlannedOperator(item, job, kept, operator_state)
+    spec = operator.spec(settings.release, item.parallelism, item.max_parallelism, keyed=item.keyed)
+    if spec.keyed is not None:
+        operator.check_entries(spec)
+    return PlannedOperator(item, spec, kept, operator_state)
 
 
-def _job(operators: Sequence[OperatorJob], settings: WriteSettings, source: Snapshot | None, verify: bool) -> WriteJob:
+def _spec(
+    operators: Sequence[OperatorWriteSpec], settings: WriteSettings, source: Snapshot | None, verify: bool
+) -> WriteSpec:
     """Return what tasks need, without the directory."""
     checkpoint_id = 1 if source is None else source.metadata.checkpoint_id
     context = LayoutContext() if source is None else source.options.context
-    return WriteJob(
+    return WriteSpec(
         Staging("", ""),
         settings.release,
         tuple(operators),
@@ -284,9 +286,9 @@ def _notes(plans: Sequence[OperatorPlan], planned: Sequence[PlannedOperator], se
 
 
 def _plan(planned: PlannedOperator, settings: WriteSettings, source: Snapshot | None) -> OperatorPlan:
-    item, operator, job = planned.scaled, planned.operator, planned.job
+    item, operator, spec = planned.scaled, planned.operator, planned.spec
     if isinstance(operator, NewOperator):
-        return _new(item, operator, job, settings, source)
+        return _new(item, operator, spec, settings, source)
     assert planned.kept is not None  # of every existing operator
     own = operator.operator
     location, drop = own.location, settings.drop_in_flight
@@ -296,7 +298,7 @@ def _plan(planned: PlannedOperator, settings: WriteSettings, source: Snapshot | 
     renamed = (f"renamed from {own.display}",) if operator.operator_id != own.operator_id else ()
     states = (*keyed_states(item, operator, changes, files), *_operator_states(item, operator))
     rescaled = (f"{own.parallelism} → {item.parallelism} subtasks",) if item.parallelism != own.parallelism else ()
-    reasons = (*renamed, *((*changes, *files) if job.keyed is not None else rescaled))
+    reasons = (*renamed, *((*changes, *files) if spec.keyed is not None else rescaled))
     is_changed = bool(reasons) or any(state.action is not PlanAction.CARRIED for state in states)
     if item.kept is not None:
         reasons = (*reasons, f"max parallelism stays {item.max_parallelism}")
@@ -310,7 +312,7 @@ def _plan(planned: PlannedOperator, settings: WriteSettings, source: Snapshot | 
         max_parallelism=item.max_parallelism,
         source_parallelism=own.parallelism,
         source_max_parallelism=own.max_parallelism,
-        keyed_format=None if job.keyed is None else (settings.format or OutputFormat.CANONICAL).value,
+        keyed_format=None if spec.keyed is None else (settings.format or OutputFormat.CANONICAL).value,
         files_copied=len(kept.copies),
         bytes_copied=kept.bytes,
         files_written=_files_written(planned, own),
@@ -321,15 +323,19 @@ def _plan(planned: PlannedOperator, settings: WriteSettings, source: Snapshot | 
 
 def _files_written(planned: PlannedOperator, own: Operator) -> int:
     writes = planned.operator_state is not None and bool(own.operator_files)
-    return planned.scaled.parallelism * ((planned.job.keyed is not None) + writes)
+    return planned.scaled.parallelism * ((planned.spec.keyed is not None) + writes)
 
 
 def _new(
-    item: ScaledOperator, operator: NewOperator, job: OperatorJob, settings: WriteSettings, source: Snapshot | None
+    item: ScaledOperator,
+    operator: NewOperator,
+    spec: OperatorWriteSpec,
+    settings: WriteSettings,
+    source: Snapshot | None,
 ) -> OperatorPlan:
     before = {} if source is None else {found.operator_id: found for found in source.operators}
     replaced = before.get(operator.operator_id)
-    files = (job.keyed is not None) + (job.operator is not None)
+    files = (spec.keyed is not None) + (spec.operator is not None)
     return OperatorPlan(
         operator_id=operator.operator_id,
         uid=operator.uid,
@@ -339,7 +345,7 @@ def _new(
         max_parallelism=item.max_parallelism,
         source_parallelism=None if replaced is None else replaced.parallelism,
         source_max_parallelism=None if replaced is None else replaced.max_parallelism,
-        keyed_format=None if job.keyed is None else (settings.format or OutputFormat.CANONICAL).value,
+        keyed_format=None if spec.keyed is None else (settings.format or OutputFormat.CANONICAL).value,
         files_written=files * item.parallelism,
         states=tuple(new_states(operator)),
     )

@@ -48,7 +48,7 @@ from stateproc.writers.rewrite.rekey import (
     rekey,
 )
 from stateproc.writers.rewrite.ttl import TtlChange, ttl_off, ttl_on, ttl_purge, with_ttl, without_ttl
-from stateproc.writers.write_plan import OperatorJob, WriteJob
+from stateproc.writers.write_spec import OperatorWriteSpec, WriteSpec
 from stateproc.writers.write_task import Encoder, Source, TargetOf, in_parts, row_encoding
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class ExistingOperator:
             return True
         return all(file.header is None or file.header.compressed is compressed for file in own.keyed_files)
 
-    def job(self, release: Release, parallelism: int, max_parallelism: int, *, keyed: bool) -> OperatorJob:
+    def spec(self, release: Release, parallelism: int, max_parallelism: int, *, keyed: bool) -> OperatorWriteSpec:
         """Return the operator without the handles of files that are copied; ``keyed``: its keyed state is rewritten.
 
         Raises InvalidOption, UnsupportedSnapshot.
@@ -215,7 +215,7 @@ class ExistingOperator:
         if keyed:
             refuse_other_key_groups(self.operator, max_parallelism)
         part = self._part(release) if keyed else None
-        return OperatorJob(self.operator_id, self.uid, self.operator.name, parallelism, max_parallelism, part)
+        return OperatorWriteSpec(self.operator_id, self.uid, self.operator.name, parallelism, max_parallelism, part)
 
     def _part(self, release: Release) -> KeyedStateHeader | None:
         header, rows = self.header, self._rows()
@@ -291,13 +291,15 @@ class ExistingOperator:
             info = with_ttl(info) if edit.action == "on" else without_ttl(info)
         return replace(info, name=self.edits.renamed.get(info.name, info.name))
 
-    def _edited_splits(self, name: str, state_id: int, mine: OperatorJob) -> Iterator[EditedSplit]:
+    def _edited_splits(self, name: str, state_id: int, mine: OperatorWriteSpec) -> Iterator[EditedSplit]:
         """The splits of a state that stays, with the changes of their entries."""
         ttl, key_groups = self._entry_changes(name, state_id, mine)
         for split in carried_splits(self.operator, name, state_id):
             yield EditedSplit(split, ttl, key_groups)
 
-    def _entry_changes(self, name: str, state_id: int, mine: OperatorJob) -> tuple[TtlChange | None, Rekey | None]:
+    def _entry_changes(
+        self, name: str, state_id: int, mine: OperatorWriteSpec
+    ) -> tuple[TtlChange | None, Rekey | None]:
         """How the entries of a state that stays change; its serializers are read only where they do."""
         edit, context = self.edits.ttl.get(name), self.operator.options.context
         ttl, key_groups = None, None
@@ -331,7 +333,7 @@ class ExistingOperator:
         """What a plan says of the formula of keys' hash codes, if one was chosen."""
         return [] if self._hash_choice is None else [self._hash_choice[1].note(self.operator.display)]
 
-    def check_entries(self, mine: OperatorJob) -> None:
+    def check_entries(self, mine: OperatorWriteSpec) -> None:
         """Raise InvalidOption, UnsupportedSnapshot if entries of a state that stays cannot be changed as planned."""
         for state_id, name in enumerate(self._kept_names()):
             self._entry_changes(name, state_id, mine)
@@ -341,15 +343,15 @@ class ExistingOperator:
         """Names and kinds of the states that come from rows. Raises InvalidOption."""
         return [(item.declared.name, item.declared.kind.value) for item in self._rows()]
 
-    def raw_copies(self, job: WriteJob, index: int) -> RawCopies | None:
-        """The keyed states that stay; ``index``: the operator's position in the job. None if all files stay.
+    def raw_copies(self, spec: WriteSpec, index: int) -> RawCopies | None:
+        """The keyed states that stay; ``index``: the operator's position in ``spec``. None if all files stay.
 
         Raises SnapshotError for files that cannot be read.
         """
-        mine = job.operators[index]
+        mine = spec.operators[index]
         if mine.keyed is None:
             return None
-        targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
+        targets = TargetOf(spec.targets, index, mine.parallelism, mine.max_parallelism)
         names = enumerate(self._kept_names())
         splits = (split for number, name in names for split in self._edited_splits(name, number, mine))
         try:
@@ -357,18 +359,18 @@ class ExistingOperator:
         except SnapshotError as error:
             raise error.at(operator=self.operator.display) from error
 
-    def sources(self, job: WriteJob, index: int) -> Iterator[Source]:
-        """The rows of the states that come from DataFrames; ``index``: the operator's position in the job.
+    def sources(self, spec: WriteSpec, index: int) -> Iterator[Source]:
+        """The rows of the states that come from DataFrames; ``index``: the operator's position in ``spec``.
 
         Raises InvalidOption.
         """
-        mine = job.operators[index]
+        mine = spec.operators[index]
         if mine.keyed is None:
             return
-        targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
+        targets = TargetOf(spec.targets, index, mine.parallelism, mine.max_parallelism)
         classes = self.operator.options.context.classes
         arity = self.operator.options.case_class_arity
-        context = LayoutContext(kryo=job.release.kryo, classes=classes, tail=True, case_class_arity=arity)
+        context = LayoutContext(kryo=spec.release.kryo, classes=classes, tail=True, case_class_arity=arity)
         for state_id, given in enumerate(self._rows(), len(self._kept_names())):
             item = self._hashed(given, mine)
             encoder = self._encoder(item, mine.keyed.key, state_id, mine, context)
@@ -376,7 +378,7 @@ class ExistingOperator:
             yield Source(item.frame, item.columns, encoding, keyed=True, parallelism=mine.parallelism)
 
     def _encoder(
-        self, rows: KeyedRows, key: Serializer, state_id: int, mine: OperatorJob, context: LayoutContext
+        self, rows: KeyedRows, key: Serializer, state_id: int, mine: OperatorWriteSpec, context: LayoutContext
     ) -> Encoder:
         """Return the encoder of a state's rows; a hash function, if there is one, decides on their key groups."""
         function = self._hash_function(by_default=False)
@@ -389,7 +391,7 @@ class ExistingOperator:
         encoder = row_encoder(grouped, key, state_id, mine, None, context)
         return RekeyedEncoder(encoder, rekey(encoder.state, mine.max_parallelism, context, hash_function=function))
 
-    def _hashed(self, rows: KeyedRows, mine: OperatorJob) -> KeyedRows:
+    def _hashed(self, rows: KeyedRows, mine: OperatorWriteSpec) -> KeyedRows:
         """Drop the rows' key groups if they follow from keys or a function, or if max parallelism changes."""
         key, function = self.header.key, self.edits.hash_function
         known = key is None or isinstance(key, RowData) or function is not None or key_hash_of(key) is not None

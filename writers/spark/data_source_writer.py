@@ -37,8 +37,8 @@ from stateproc.writers.commit.commit import Commit
 from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import PREFIX, TableOptions, rocksdb_options
 from stateproc.writers.sorting.external_sort import RUN_BYTES, StagedRun, staged_entries, written_runs
-from stateproc.writers.write_plan import WriteJob, check_parallelism
 from stateproc.writers.write_snapshot import finish
+from stateproc.writers.write_spec import WriteSpec, check_parallelism
 from stateproc.writers.write_task import Source, write_targets
 
 # The options of ``df.write.format("savepoint")``: one state of one operator, from one DataFrame.
@@ -234,20 +234,20 @@ class RunsWritten(WriterCommitMessage):
 class PlainWriter(DataSourceArrowWriter):
     """Writes one state from rows in any order; tasks hold ``run_bytes`` of entries at a time."""
 
-    def __init__(self, job: WriteJob, commit: Commit, source: Source, run_bytes: int = RUN_BYTES) -> None:
-        self._job, self._commit, self._run_bytes = job, commit, run_bytes
+    def __init__(self, spec: WriteSpec, commit: Commit, source: Source, run_bytes: int = RUN_BYTES) -> None:
+        self._spec, self._commit, self._run_bytes = spec, commit, run_bytes
         self._columns, self._encoding = dict(source.columns), source.encoding
         self._keyed, self._broadcast = source.keyed, source.broadcast
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RunsWritten:
         entries = self._encoding(self._rows(iterator))
-        runs = RunsWritten(list(written_runs(self._job.staging, entries, self._run_bytes)))
+        runs = RunsWritten(list(written_runs(self._spec.staging, entries, self._run_bytes)))
         keep_loaded()
         return runs
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         runs = [run for message in messages if isinstance(message, RunsWritten) for run in message.runs]
-        finish(self._job, self._commit, write_targets(self._job, staged_entries(self._job.staging, runs)))
+        finish(self._spec, self._commit, write_targets(self._spec, staged_entries(self._spec.staging, runs)))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self._commit.abort()
@@ -264,7 +264,7 @@ class PlainWriter(DataSourceArrowWriter):
             yield pa.RecordBatch.from_pydict(columns)
 
     def _placed(self, columns: dict[str, pa.Array], position: int, n: int) -> dict[str, pa.Array]:
-        parallelism = self._job.operators[0].parallelism
+        parallelism = self._spec.operators[0].parallelism
         places = np.arange(position, position + n, dtype=np.int64)
         if self._broadcast:
             rows = pa.array(np.repeat(np.arange(n), parallelism))
@@ -283,16 +283,16 @@ def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> Pl
     operator = NewOperator(options.uid, bootstrap_of(options, schema))
     chosen = DEFAULT if options.version is None else release(options.version)
     check_parallelism(options.parallelism, options.max_parallelism, options.uid)
-    operator_job = operator.job(chosen, options.parallelism, options.max_parallelism)
+    operator_spec = operator.spec(chosen, options.parallelism, options.max_parallelism)
     format_ = OutputFormat.of(options.format)
     commit = Commit.begin(options.path, overwrite=overwrite, storage_options=dict(options.storage_options))
     try:
         commit.staging.check_shared()
-        job = WriteJob(
-            commit.staging, chosen, (operator_job,), format_, options.compressed, options.verify,
+        spec = WriteSpec(
+            commit.staging, chosen, (operator_spec,), format_, options.compressed, options.verify,
             context=LayoutContext(kryo=chosen.kryo), rocksdb=options.rocksdb,
         )  # fmt: skip
-        return PlainWriter(job, commit, _only(list(operator.sources(job, 0))))
+        return PlainWriter(spec, commit, _only(list(operator.sources(spec, 0))))
     except BaseException:
         commit.abort()
         raise

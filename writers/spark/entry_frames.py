@@ -34,7 +34,7 @@ from stateproc.writers.spark.row_batches import (
     unpadded,
 )
 from stateproc.writers.spark.shuffle_blocks import BLOCKS_SCHEMA, block_numbers, packed
-from stateproc.writers.write_plan import WriteJob
+from stateproc.writers.write_spec import WriteSpec
 from stateproc.writers.write_task import Encoding, Source
 
 _TASK_BYTES = 64 << 20
@@ -114,15 +114,15 @@ class RawCopier:
 def entry_blocks(
     spark: SparkSession,
     operators: Sequence[PlannedOperator],
-    job: WriteJob,
+    spec: WriteSpec,
     rows: Accumulator[int] | None = None,
 ) -> list[EntryBlocks]:
-    """The entries of all operators of the job, as DataFrames that each evaluate one DataFrame of the user once.
+    """The entries of all operators, as DataFrames that each evaluate one DataFrame of the user once.
 
     Args:
         spark: the session.
-        operators: the operators of ``job.operators``.
-        job: the write.
+        operators: the operators of ``spec.operators``.
+        spec: the write.
         rows: counts the rows encoded.
 
     Raises:
@@ -132,7 +132,7 @@ def entry_blocks(
     sources: list[Source] = []
     for index, item in enumerate(operators):
         if isinstance(item.operator, ExistingOperator):
-            copies = item.operator.raw_copies(job, index)
+            copies = item.operator.raw_copies(spec, index)
             if copies is not None and len(copies):
                 blocks.append(EntryBlocks(_copied(spark, copies, len(blocks)), bounded=True))
         sources += item.sources

@@ -28,8 +28,8 @@ from stateproc.writers.sorting.external_sort import sorted_entries
 from stateproc.writers.spark.entry_frames import by_target, entry_blocks
 from stateproc.writers.spark.row_batches import batches_limited
 from stateproc.writers.spark.shuffle_blocks import unpacked
-from stateproc.writers.write_plan import WriteJob
 from stateproc.writers.write_snapshot import CompletedWrite, finish
+from stateproc.writers.write_spec import WriteSpec
 from stateproc.writers.write_task import WrittenTarget, reporting_thread, write_targets
 
 # Write shuffled entries as a snapshot: tasks write state files, the driver completes the snapshot.
@@ -45,7 +45,7 @@ _WRITTEN_SCHEMA = "written binary"
 class EntriesWriter:
     """For mapInArrow: writes partitions of blocks of entries, each target in one partition."""
 
-    job: WriteJob
+    spec: WriteSpec
 
     def __call__(self, blocks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Spark's own results of Python workers are pickled, too: this crosses no other boundary of trust.
@@ -54,18 +54,18 @@ class EntriesWriter:
 
     def write(self, blocks: Iterable[pa.RecordBatch]) -> list[WrittenTarget]:
         """Write the files that these blocks belong to. Raises WriteFailed, DuplicateKey, InvalidEntries."""
-        written = write_targets(self.job, sorted_entries(unpacked(blocks)))
+        written = write_targets(self.spec, sorted_entries(unpacked(blocks)))
         keep_loaded()
         return written
 
 
-def save(entries: DataFrame, job: WriteJob, commit: Commit) -> CompletedWrite:
+def save(entries: DataFrame, spec: WriteSpec, commit: Commit) -> CompletedWrite:
     """Write the entries (BLOCKS, one partition per target) and complete the snapshot.
 
     Spark returns one answer of tasks that run more than once; the commit removes the files of the others.
     """
-    answers = [answer.written for answer in entries.mapInArrow(EntriesWriter(job), _WRITTEN_SCHEMA).collect()]
-    return finish(job, commit, [item for answer in answers for item in pickle.loads(answer)])
+    answers = [answer.written for answer in entries.mapInArrow(EntriesWriter(spec), _WRITTEN_SCHEMA).collect()]
+    return finish(spec, commit, [item for answer in answers for item in pickle.loads(answer)])
 
 
 # Report the progress of a write on a terminal.
@@ -175,16 +175,16 @@ class SparkEngine:
         copies = context.parallelize(plan.copies, len(plan.copies))
         return list(copies.map(lambda copy: copy.run(staging)).collect())
 
-    def write_entries(self, operators: Sequence[PlannedOperator], job: WriteJob, commit: Commit) -> CompletedWrite:
+    def write_entries(self, operators: Sequence[PlannedOperator], spec: WriteSpec, commit: Commit) -> CompletedWrite:
         spark = self._spark
         with reported_progress(spark) as rows:
-            blocks = entry_blocks(spark, operators, job, rows)
+            blocks = entry_blocks(spark, operators, spec, rows)
             if not blocks:
-                return finish(job, commit, [])
+                return finish(spec, commit, [])
             commit.staging.check_shared()
             shared = [frame for item in operators for frame in item.operator.shared_frames]
             with persisted(shared), batches_limited(spark, by_rows=all(item.bounded for item in blocks)):
-                return save(by_target(blocks, len(job.targets)), job, commit)
+                return save(by_target(blocks, len(spec.targets)), spec, commit)
 
 
 def _check_release() -> None:

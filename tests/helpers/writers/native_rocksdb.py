@@ -16,8 +16,8 @@ from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import TableOptions
 from stateproc.writers.rewrite.file_copy import copy_plan
 from stateproc.writers.rewrite.merged_header import merged_header
-from stateproc.writers.write_plan import OperatorJob, WriteJob
 from stateproc.writers.write_snapshot import finish
+from stateproc.writers.write_spec import OperatorWriteSpec, WriteSpec
 from stateproc.writers.write_task import TargetOf, write_targets
 from tests.helpers.writers.raw_copies import carried_batches
 
@@ -37,14 +37,14 @@ def write_native(snapshot: Snapshot, target: Path, release: str, options: TableO
         ],
         snapshot.location,
     )
-    jobs = []
+    specs = []
     for operator, state in zip(
         snapshot.operators, plan.finish([copy.run(commit.staging) for copy in plan.copies]), strict=True
     ):
         header = merged_header(operator)
         part = None if header.key is None else KeyedStateHeader(header.key, header.key_snapshot, header.states)
-        jobs.append(
-            OperatorJob(
+        specs.append(
+            OperatorWriteSpec(
                 state.operator_id,
                 state.uid,
                 state.name,
@@ -57,21 +57,21 @@ def write_native(snapshot: Snapshot, target: Path, release: str, options: TableO
                 state.finished,
             )
         )
-    job = WriteJob(
-        commit.staging, release_of(release), tuple(jobs), OutputFormat.NATIVE_ROCKSDB, context=snapshot.options.context,
-        rocksdb=options,
+    spec = WriteSpec(
+        commit.staging, release_of(release), tuple(specs), OutputFormat.NATIVE_ROCKSDB,
+        context=snapshot.options.context, rocksdb=options,
     )  # fmt: skip
-    finish(job, commit, write_targets(job, [_sorted_entries(snapshot, job)]))
+    finish(spec, commit, write_targets(spec, [_sorted_entries(snapshot, spec)]))
 
 
-def _sorted_entries(snapshot: Snapshot, job: WriteJob) -> pa.RecordBatch:
+def _sorted_entries(snapshot: Snapshot, spec: WriteSpec) -> pa.RecordBatch:
     """All entries, in the order in which they are written."""
     rows = []
     for index, operator in enumerate(snapshot.operators):
-        mine = job.operators[index]
+        mine = spec.operators[index]
         if mine.keyed is None:
             continue
-        targets = TargetOf(job.targets, index, mine.parallelism, mine.max_parallelism)
+        targets = TargetOf(spec.targets, index, mine.parallelism, mine.max_parallelism)
         for state_id, name in enumerate(mine.keyed.names):
             for batch in carried_batches(operator, name, state_id):
                 entries = targets.of(batch)

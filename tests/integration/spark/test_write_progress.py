@@ -92,7 +92,7 @@ def test_the_sink_makes_headers_and_encoders_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []
-    for name in ("job", "sources"):
+    for name in ("spec", "sources"):
         function = getattr(NewOperator, name)
 
         def noted(*arguments: Any, name: str = name, function: Any = function) -> Any:
@@ -103,4 +103,4 @@ def test_the_sink_makes_headers_and_encoders_once(
     options = {"path": str(tmp_path / "s"), "uid": "op", "state": "double"}
     schema = spark.range(1).selectExpr("id as key", "id * 2 as value").schema
     data_source_writer.writer_of(options, schema, overwrite=False).abort([])
-    assert made == ["job", "sources"] and not (tmp_path / "s").exists()
+    assert made == ["spec", "sources"] and not (tmp_path / "s").exists()

@@ -81,7 +81,7 @@ def task(rows: pa.Table, plain: PlainWriter, number: int) -> WrittenTarget:
     mine = every.filter(pc.equal(every.column(TARGET), number))
     order = [(name, "ascending") for name in TARGETED.names[:4]]
     entries = mine.take(pc.sort_indices(mine, sort_keys=order))
-    (written,) = write_targets(plain._job, entries.to_batches(max_chunksize=300))
+    (written,) = write_targets(plain._spec, entries.to_batches(max_chunksize=300))
     return written
 
 
@@ -92,7 +92,7 @@ def test_one_of_two_attempts_of_a_task_is_committed(tmp_path: Path) -> None:
     first = [task(rows, plain, number) for number in range(3)]
     second = [task(rows, plain, number) for number in range(3)]
     assert sum(run_of_file(name) is not None for name in names(tmp_path / "s")) == 6
-    finish(plain._job, plain._commit, [first[0], second[1], first[2]])
+    finish(plain._spec, plain._commit, [first[0], second[1], first[2]])
     assert found(tmp_path / "s") == expected(rows)
     kept = [attempt.keyed.stream.path for attempt in (first[0], second[1], first[2])]
     assert names(tmp_path / "s") == sorted(["_metadata", *kept])
@@ -103,7 +103,7 @@ def test_both_attempts_of_a_task_in_one_commit_are_refused(tmp_path: Path) -> No
     plain = begun(tmp_path / "s", rows)
     twice = [task(rows, plain, 0) for _ in range(2)]
     with pytest.raises(WriteFailed, match="two tasks have written state file 0"):
-        finish(plain._job, plain._commit, twice)
+        finish(plain._spec, plain._commit, twice)
     plain.abort([])
     assert not (tmp_path / "s").exists()
 
@@ -111,7 +111,7 @@ def test_both_attempts_of_a_task_in_one_commit_are_refused(tmp_path: Path) -> No
 def test_an_attempt_that_ends_after_the_commit_leaves_no_files(tmp_path: Path) -> None:
     rows = people()
     plain = begun(tmp_path / "s", rows)
-    finish(plain._job, plain._commit, [task(rows, plain, number) for number in range(3)])
+    finish(plain._spec, plain._commit, [task(rows, plain, number) for number in range(3)])
     before = names(tmp_path / "s")
     with pytest.raises(WriteFailed, match="is over"):
         task(rows, plain, 1)
@@ -287,7 +287,7 @@ def test_master_states_are_kept_in_every_format_and_release(tmp_path: Path, form
     )
     rows = people(50)
     plain = begun(tmp_path / "s", rows, snapshotFormat=format, flinkVersion=version)
-    job = replace(plain._job, master_states=states)
-    finish(job, plain._commit, [])
+    spec = replace(plain._spec, master_states=states)
+    finish(spec, plain._commit, [])
     assert stateproc.open(tmp_path / "s").metadata.master_states == states
     assert stateproc.open(tmp_path / "s").metadata.version == release(version).metadata_version

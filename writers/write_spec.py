@@ -1,4 +1,4 @@
-"""The plan of a write: operators, their headers, the state files that tasks write. Picklable, without rows."""
+"""What tasks need to know of a write: operators, their headers, the state files. Picklable, without rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_parallelism(parallelism: int, max_parallelism: int, operator: str) -> 
 
 
 @dataclass(frozen=True)
-class OperatorJob:
+class OperatorWriteSpec:
     """One operator of the snapshot to be written.
 
     ``carried``: subtasks whose handles stay (their files are in the target's directory already).
@@ -51,7 +51,7 @@ class OperatorJob:
     def display(self) -> str:
         return self.uid or self.name or self.operator_id
 
-    def carrying(self, state: OperatorEntry) -> OperatorJob:
+    def carrying(self, state: OperatorEntry) -> OperatorWriteSpec:
         """Return the operator with what ``state`` has of an existing one. Empty subtasks are left out."""
         subtasks = tuple(item for item in state.subtasks if item != SubtaskState(item.index))
         return replace(self, carried=subtasks, coordinator=state.coordinator, finished=state.finished)
@@ -74,7 +74,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class WriteJob:
+class WriteSpec:
     """A whole write. Entries refer to their file by its position in ``targets``.
 
     ``context``: the layout of values; writers of native heap files need it to find the end of each value.
@@ -84,7 +84,7 @@ class WriteJob:
 
     staging: Staging
     release: Release
-    operators: tuple[OperatorJob, ...]
+    operators: tuple[OperatorWriteSpec, ...]
     format: OutputFormat = OutputFormat.CANONICAL
     compressed: bool = False
     verify: bool = True
