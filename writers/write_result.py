@@ -178,8 +178,8 @@ def write_report(plan: SavepointPlan, written: WrittenSnapshot, engine: str) -> 
 def _entries_by_state(written: WrittenSnapshot) -> dict[str, dict[str, int]]:
     """The entries that were written, by operator id and state."""
     found: dict[str, dict[str, int]] = {}
-    for item in written.targets:
-        spec = written.spec.operators[written.spec.targets[item.target].operator]
+    for item in written.state_files:
+        spec = written.spec.operators[written.spec.state_files[item.number].operator]
         states = found.setdefault(spec.operator_id, {})
         for name, count in zip(_state_names(spec, keyed=item.keyed is not None), item.state_entries, strict=True):
             states[name] = states.get(name, 0) + count

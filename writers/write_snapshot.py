@@ -24,7 +24,7 @@ from stateproc.writers.rewrite.file_copy import CopyPlan, copy_plan
 from stateproc.writers.rewrite.raw_copy import redistributed_raw_keyed
 from stateproc.writers.scaled_operators import target_storage_options
 from stateproc.writers.write_spec import OperatorWriteSpec, WriteSpec
-from stateproc.writers.write_task import WrittenTarget, write_empty
+from stateproc.writers.write_task import WrittenFile, write_empty
 
 # Assemble ``_metadata`` from the files that tasks have written.
 
@@ -35,45 +35,45 @@ class CompletedWrite:
 
     Attributes:
         metadata: its metadata.
-        targets: the state files that were written.
+        state_files: the state files that were written.
         leftovers: names of obsolete files that could not be removed.
     """
 
     metadata: SnapshotMetadata
-    targets: tuple[WrittenTarget, ...]
+    state_files: tuple[WrittenFile, ...]
     leftovers: tuple[str, ...]
 
 
-def finish(spec: WriteSpec, commit: Commit, written: Iterable[WrittenTarget]) -> CompletedWrite:
-    """Complete the write. Targets without entries, which no task has written, are written here. Raises WriteFailed."""
+def finish(spec: WriteSpec, commit: Commit, written: Iterable[WrittenFile]) -> CompletedWrite:
+    """Complete the write. Files without entries, which no task has written, are written here. Raises WriteFailed."""
     items = list(written)
     items += write_empty(spec, items)
     metadata = metadata_of(spec, items)
     return CompletedWrite(metadata, tuple(items), commit.complete(metadata, spec.release.metadata_version))
 
 
-def metadata_of(spec: WriteSpec, written: Iterable[WrittenTarget]) -> SnapshotMetadata:
-    """Return the snapshot's metadata. Raises WriteFailed where two tasks have written one target."""
-    targets = spec.targets
+def metadata_of(spec: WriteSpec, written: Iterable[WrittenFile]) -> SnapshotMetadata:
+    """Return the snapshot's metadata. Raises WriteFailed where two tasks have written one file."""
+    state_files = spec.state_files
     subtasks: list[dict[int, SubtaskState]] = [
         {subtask.index: subtask for subtask in operator.carried} for operator in spec.operators
     ]
     seen: set[int] = set()
     for item in written:
-        if item.target in seen:
+        if item.number in seen:
             raise WriteFailed(
-                f"two tasks have written state file {item.target}",
+                f"two tasks have written state file {item.number}",
                 advice="entries of one file came in more than one partition; report this as a bug",
             )
-        seen.add(item.target)
-        target = targets[item.target]
-        mine = subtasks[target.operator]
-        state = mine.get(target.subtask, SubtaskState(target.subtask))
+        seen.add(item.number)
+        state_file = state_files[item.number]
+        mine = subtasks[state_file.operator]
+        state = mine.get(state_file.subtask, SubtaskState(state_file.subtask))
         if item.keyed is not None:
             state = replace(state, managed_keyed=item.keyed)
         if item.operator is not None:
             state = replace(state, managed_operator=item.operator)
-        mine[target.subtask] = state
+        mine[state_file.subtask] = state
     operators = tuple(_operator(operator, mine) for operator, mine in zip(spec.operators, subtasks, strict=True))
     return SnapshotMetadata(spec.release.metadata_version, spec.checkpoint_id, spec.master_states, operators)
 
@@ -120,7 +120,7 @@ class WrittenSnapshot:
         directory_uri: The directory.
         metadata: The snapshot.
         spec: What tasks needed.
-        targets: The state files that were written from entries.
+        state_files: The state files that were written from entries.
         leftovers: Names of obsolete files that could not be removed.
         seconds: Seconds by phase: ``copy``, ``write`` (with the commit) and ``total``.
     """
@@ -129,7 +129,7 @@ class WrittenSnapshot:
     directory_uri: str
     metadata: SnapshotMetadata
     spec: WriteSpec
-    targets: Sequence[WrittenTarget]
+    state_files: Sequence[WrittenFile]
     leftovers: tuple[str, ...]
     seconds: Mapping[str, float]
 
@@ -163,7 +163,7 @@ def execute(engine: Engine, plan: WritePlan) -> WrittenSnapshot:
     end = time.monotonic()
     seconds = {"copy": copied - begin, "write": end - copied, "total": end - begin}
     directory = commit.staging.directory_uri
-    return WrittenSnapshot(path, directory, written.metadata, spec, written.targets, written.leftovers, seconds)
+    return WrittenSnapshot(path, directory, written.metadata, spec, written.state_files, written.leftovers, seconds)
 
 
 def _with_carried(engine: Engine, plan: WritePlan, staging: Staging) -> tuple[OperatorWriteSpec, ...]:

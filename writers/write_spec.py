@@ -33,7 +33,7 @@ def check_parallelism(parallelism: int, max_parallelism: int, operator: str) -> 
 class OperatorWriteSpec:
     """One operator of the snapshot to be written.
 
-    ``carried``: subtasks whose handles stay (their files are in the target's directory already).
+    ``carried``: subtasks whose handles stay (their files are in the directory already).
     """
 
     operator_id: str
@@ -65,7 +65,7 @@ class OperatorWriteSpec:
 
 
 @dataclass(frozen=True)
-class Target:
+class StateFile:
     """One state file to be written: of a subtask's keyed state (``key_groups``) or of its operator state (None)."""
 
     operator: int
@@ -75,7 +75,7 @@ class Target:
 
 @dataclass(frozen=True)
 class WriteSpec:
-    """A whole write. Entries refer to their file by its position in ``targets``.
+    """A whole write. Entries refer to their file by its position in ``state_files``.
 
     ``context``: the layout of values; writers of native heap files need it to find the end of each value.
     ``rocksdb``: how tables of native RocksDB snapshots are written. ``master_states``: states of hooks on the
@@ -94,19 +94,19 @@ class WriteSpec:
     master_states: tuple[MasterState, ...] = ()
 
     @cached_property
-    def targets(self) -> tuple[Target, ...]:
-        """All state files; a target is known by its position here."""
-        return tuple(self._targets())
+    def state_files(self) -> tuple[StateFile, ...]:
+        """All state files; each is known by its position here."""
+        return tuple(self._state_files())
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields alone: tasks enumerate the targets themselves."""
-        return {name: value for name, value in self.__dict__.items() if name != "targets"}
+        """The fields alone: tasks enumerate the state files themselves."""
+        return {name: value for name, value in self.__dict__.items() if name != "state_files"}
 
-    def _targets(self) -> Iterator[Target]:
+    def _state_files(self) -> Iterator[StateFile]:
         for index, operator in enumerate(self.operators):
             for subtask in range(operator.parallelism):
                 if operator.keyed is not None:
                     groups = key_group_range(operator.max_parallelism, operator.parallelism, subtask)
-                    yield Target(index, subtask, groups)
+                    yield StateFile(index, subtask, groups)
                 if operator.operator is not None:
-                    yield Target(index, subtask, None)
+                    yield StateFile(index, subtask, None)

@@ -1,4 +1,4 @@
-"""Write the entries of targets to state files, in Spark's tasks, on the driver or in threads."""
+"""Write entries to state files, in Spark's tasks, on the driver or in threads."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.readers.state_descriptor import KeyedState, StateKind, keyed_state
 from stateproc.serializers import LayoutContext
-from stateproc.writers.formats.entry_batches import RAW_ENTRIES, TARGET, TARGETED, cuts, entry_batch
+from stateproc.writers.formats.entry_batches import FILE, FILE_ENTRIES, RAW_ENTRIES, cuts, entry_batch
 from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedStateHeader, OperatorStateHeader
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS
 from stateproc.writers.formats.operator_state import OperatorStateWriter, verify_operator_state
-from stateproc.writers.write_spec import OperatorWriteSpec, Target, WriteSpec
+from stateproc.writers.write_spec import OperatorWriteSpec, StateFile, WriteSpec
 
 # Decode the entry of a duplicate key, to show it as a row in the error.
 
@@ -66,10 +66,10 @@ _OPERATOR_TYPE = 4
 
 
 @dataclass(frozen=True)
-class WrittenTarget:
-    """A written target: the handle of its file, and the number of entries; ``state_entries``: by state id."""
+class WrittenFile:
+    """A written state file: its number, its handle, and the number of entries; ``state_entries``: by state id."""
 
-    target: int
+    number: int
     state_entries: tuple[int, ...]
     keyed: KeyedHandle | None = None
     operator: OperatorHandle | None = None
@@ -80,45 +80,50 @@ class WrittenTarget:
         return sum(self.state_entries)
 
 
-def write_targets(spec: WriteSpec, batches: Iterable[pa.RecordBatch]) -> list[WrittenTarget]:
-    """Write the files of all targets in ``batches`` (TARGETED), which are sorted by target, key group, state id, key.
+def write_state_files(spec: WriteSpec, batches: Iterable[pa.RecordBatch]) -> list[WrittenFile]:
+    """Write all state files in ``batches`` (FILE_ENTRIES), which are sorted by file, key group, state id, key.
 
     Raises WriteFailed, InvalidEntries; the current file is removed then.
     """
-    targets, written = spec.targets, []
-    for number, runs in _by_target(batches):
-        if not 0 <= number < len(targets):
-            raise InvalidEntries(f"entries for file {number} of {len(targets)}")
-        written.append(write_target(spec, number, targets[number], runs))
+    state_files, written = spec.state_files, []
+    for number, runs in _by_file(batches):
+        if not 0 <= number < len(state_files):
+            raise InvalidEntries(f"entries for file {number} of {len(state_files)}")
+        written.append(write_state_file(spec, number, state_files[number], runs))
     return written
 
 
-def write_empty(spec: WriteSpec, written: Iterable[WrittenTarget]) -> list[WrittenTarget]:
-    """Write files without entries for all targets that have not been written.
+def write_empty(spec: WriteSpec, written: Iterable[WrittenFile]) -> list[WrittenFile]:
+    """Write those state files, without entries, that have not been written.
 
     They register the states, like those of a Flink subtask without entries: restoring checks their serializers, and
     readers find the states.
     """
-    written_targets = {item.target for item in written}
-    targets = enumerate(spec.targets)
-    return [write_target(spec, number, target, ()) for number, target in targets if number not in written_targets]
+    written_files = {item.number for item in written}
+    return [
+        write_state_file(spec, number, state_file, ())
+        for number, state_file in enumerate(spec.state_files)
+        if number not in written_files
+    ]
 
 
-def write_target(spec: WriteSpec, number: int, target: Target, runs: Iterable[pa.RecordBatch]) -> WrittenTarget:
-    """Write the file of one target.
+def write_state_file(
+    spec: WriteSpec, number: int, state_file: StateFile, runs: Iterable[pa.RecordBatch]
+) -> WrittenFile:
+    """Write one state file.
 
     Args:
         spec: the write.
-        number: the target's position in the spec's targets.
-        target: the target.
+        number: its position in the spec's state files.
+        state_file: the state file.
         runs: its entries (RAW_ENTRIES), sorted by key group, state id and key.
 
     Raises WriteFailed, InvalidEntries; the file is removed then.
     """
-    operator = spec.operators[target.operator]
+    operator = spec.operators[state_file.operator]
     try:
-        if target.key_groups is not None and operator.keyed is not None:
-            return _keyed_state(spec, number, target, operator, runs)
+        if state_file.key_groups is not None and operator.keyed is not None:
+            return _keyed_state(spec, number, state_file, operator, runs)
         if operator.operator is not None:
             return _operator_state(spec, number, operator.operator, runs)
     except DuplicateKey as error:
@@ -130,12 +135,12 @@ def write_target(spec: WriteSpec, number: int, target: Target, runs: Iterable[pa
 
 
 def _keyed_state(
-    spec: WriteSpec, number: int, target: Target, operator: OperatorWriteSpec, runs: Iterable[pa.RecordBatch]
-) -> WrittenTarget:
-    assert target.key_groups is not None and operator.keyed is not None
+    spec: WriteSpec, number: int, state_file: StateFile, operator: OperatorWriteSpec, runs: Iterable[pa.RecordBatch]
+) -> WrittenFile:
+    assert state_file.key_groups is not None and operator.keyed is not None
     file = KeyedFileSpec(
         header=operator.keyed,
-        key_groups=target.key_groups,
+        key_groups=state_file.key_groups,
         max_parallelism=operator.max_parallelism,
         new_file=spec.staging.new_file,
         location=spec.staging.location,
@@ -152,12 +157,12 @@ def _keyed_state(
         handle = opened.close()
         if spec.verify:
             format_.verify(file, handle, opened.entries)
-    return WrittenTarget(number, tuple(opened.entries.sum(axis=0).tolist()), keyed=handle)
+    return WrittenFile(number, tuple(opened.entries.sum(axis=0).tolist()), keyed=handle)
 
 
 def _operator_state(
     spec: WriteSpec, number: int, part: OperatorStateHeader, runs: Iterable[pa.RecordBatch]
-) -> WrittenTarget:
+) -> WrittenFile:
     version = spec.release.operator_header_version
     compressed = spec.compressed and version >= 6
     entries = [0] * (len(part.states) + len(part.broadcast))
@@ -179,7 +184,7 @@ def _operator_state(
         handle = OperatorStreamHandle(_OPERATOR_TYPE, states, file.close())
         if spec.verify:
             verify_operator_state(handle, spec.staging.location, compressed=compressed)
-    return WrittenTarget(number, tuple(entries), operator=handle)
+    return WrittenFile(number, tuple(entries), operator=handle)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
@@ -187,9 +192,9 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return wide.chunk(0) if wide.num_chunks == 1 else wide.combine_chunks()
 
 
-def _by_target(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[pa.RecordBatch]]]:
-    """Yield (target, its batches); a target's batches must be consumed before the next target."""
-    runs = _Runs(_runs(batches, TARGET))
+def _by_file(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[pa.RecordBatch]]]:
+    """Yield (number of a state file, its batches), which must be consumed before the next file."""
+    runs = _Runs(_runs(batches, FILE))
     while runs.number is not None:
         yield runs.number, runs.of(runs.number)
 
@@ -231,7 +236,7 @@ class _Runs:
 _MOST_BYTES = 1 << 30
 
 Encoding = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""Batches of rows to batches of TARGETED entries; picklable."""
+"""Batches of rows to batches of FILE_ENTRIES; picklable."""
 
 
 class Encoder(Protocol):
@@ -242,7 +247,7 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class Source:
-    """A DataFrame, the names of its columns by their roles, and the encoding of its rows to TARGETED entries.
+    """A DataFrame, the names of its columns by their roles, and the encoding of its rows to FILE_ENTRIES.
 
     ``keyed``: rows have keys, else they are elements in their order. ``parallelism``: of the operator. ``broadcast``:
     every subtask gets all rows.
@@ -256,11 +261,11 @@ class Source:
     broadcast: bool = False
 
 
-class TargetOf:
+class FileOf:
     """The number of the file that holds a key group of an operator's keyed state."""
 
-    def __init__(self, targets: Sequence[Target], operator: int, parallelism: int, max_parallelism: int) -> None:
-        files = [n for n, target in enumerate(targets) if target.operator == operator and target.key_groups is not None]
+    def __init__(self, state_files: Sequence[StateFile], operator: int, parallelism: int, max_parallelism: int) -> None:
+        files = [n for n, file in enumerate(state_files) if file.operator == operator and file.key_groups is not None]
         subtasks = np.arange(max_parallelism, dtype=np.int64) * parallelism // max_parallelism
         self._files = np.array(files, dtype=np.int32)[subtasks]
 
@@ -270,24 +275,24 @@ class TargetOf:
         return found
 
     def of(self, entries: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the entries (RAW_ENTRIES) with their targets (TARGETED)."""
+        """Return the entries (RAW_ENTRIES) with the numbers of their files (FILE_ENTRIES)."""
         groups = numbers_of(entries.column("key_group"))
-        columns = [values_array(self._files[groups]), *(entries.column(name) for name in TARGETED.names[1:])]
-        return pa.RecordBatch.from_arrays(columns, TARGETED.names)
+        columns = [values_array(self._files[groups]), *(entries.column(name) for name in FILE_ENTRIES.names[1:])]
+        return pa.RecordBatch.from_arrays(columns, FILE_ENTRIES.names)
 
 
-def with_target(entries: pa.RecordBatch, number: int) -> pa.RecordBatch:
-    """Return entries (RAW_ENTRIES) that all belong to one file with its number (TARGETED)."""
-    target = values_array(np.full(entries.num_rows, number, dtype=np.int32))
-    return pa.RecordBatch.from_arrays([target, *entries.columns], TARGETED.names)
+def with_file(entries: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    """Return entries (RAW_ENTRIES) that all belong to one file with its number (FILE_ENTRIES)."""
+    numbers = values_array(np.full(entries.num_rows, number, dtype=np.int32))
+    return pa.RecordBatch.from_arrays([numbers, *entries.columns], FILE_ENTRIES.names)
 
 
-def row_encoding(encoder: Encoder, targets: TargetOf) -> Encoding:
+def row_encoding(encoder: Encoder, files: FileOf) -> Encoding:
     """Return the encoding of the rows of a keyed state."""
 
     def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from in_parts(targets.of(encoder.encode(batch)))
+            yield from in_parts(files.of(encoder.encode(batch)))
 
     return encode
 
@@ -303,15 +308,15 @@ def element_encoding(encoder: Encoder) -> Encoding:
 
 
 def in_parts(entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Split entries (TARGETED) into batches of less than 1 GiB, as a row in Spark has 2 GiB at most."""
+    """Split entries (FILE_ENTRIES) into batches of less than 1 GiB, as a row in Spark has 2 GiB at most."""
     size = sum(entries.column(name).nbytes for name in ("key", "value"))
     if size > _MOST_BYTES and entries.num_rows > 1:
         half = entries.num_rows // 2
         yield from in_parts(entries.slice(0, half))
         yield from in_parts(entries.slice(half))
     elif entries.num_rows:
-        columns = [column.cast(field.type) for column, field in zip(entries.columns, TARGETED, strict=True)]
-        yield pa.RecordBatch.from_arrays(columns, schema=TARGETED)
+        columns = [column.cast(field.type) for column, field in zip(entries.columns, FILE_ENTRIES, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=FILE_ENTRIES)
 
 
 # Run a function in a thread of its own while a context is open.

@@ -22,7 +22,7 @@ from stateproc.writers.bootstrap.operator_state_encoder import ElementEncoder
 from stateproc.writers.bootstrap.state_registration import broadcast_info, keyed_part, list_info
 from stateproc.writers.formats.keyed_file import OperatorStateHeader
 from stateproc.writers.write_spec import OperatorWriteSpec, WriteSpec
-from stateproc.writers.write_task import Source, TargetOf, element_encoding, row_encoding
+from stateproc.writers.write_task import FileOf, Source, element_encoding, row_encoding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -91,13 +91,13 @@ class NewOperator:
         mine = spec.operators[index]
         context = LayoutContext(kryo=spec.release.kryo, tail=True)
         if self._state.keyed:
-            targets = TargetOf(spec.targets, index, mine.parallelism, mine.max_parallelism)
+            keyed_files = FileOf(spec.state_files, index, mine.parallelism, mine.max_parallelism)
             for state_id, rows in enumerate(self._state.keyed):
                 encoder = row_encoder(rows, self._state.key_type, state_id, mine, self._state.hash, context)
-                encoding = row_encoding(encoder, targets)
+                encoding = row_encoding(encoder, keyed_files)
                 yield Source(rows.frame, rows.columns, encoding, keyed=True, parallelism=mine.parallelism)
         files = tuple(
-            n for n, target in enumerate(spec.targets) if target.operator == index and target.key_groups is None
+            n for n, file in enumerate(spec.state_files) if file.operator == index and file.key_groups is None
         )
         for state_id, elements in enumerate(item for part in self._split() for item in part):
             of_elements = ElementEncoder(

@@ -15,17 +15,17 @@ from stateproc.errors import Where
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.writers.bootstrap.column_types import conformed
 from stateproc.writers.bootstrap.keyed_encoder import KEY, VALUE, refused
-from stateproc.writers.formats.entry_batches import TARGETED
+from stateproc.writers.formats.entry_batches import FILE_ENTRIES
 
 POSITION, SUBTASK = "position", "subtask"
 
 
 @dataclass(frozen=True)
 class ElementEncoder:
-    """Turns rows of an operator state into TARGETED entries.
+    """Turns rows of an operator state into FILE_ENTRIES.
 
     Columns: ``value``, ``key`` (broadcast states: the map key), ``position`` (orders elements), ``subtask``. files: the
-    target of each subtask.
+    state file of each subtask.
     """
 
     name: str
@@ -68,7 +68,7 @@ class ElementEncoder:
             values_array(np.array(self.files, dtype=np.int32)[numbers]), values_array(same),
             values_array(same + np.int32(self.state_id)), self._order(columns).to_arrow(), values.to_arrow(),
         ]  # fmt: skip
-        return pa.RecordBatch.from_arrays(arrays, TARGETED.names)
+        return pa.RecordBatch.from_arrays(arrays, FILE_ENTRIES.names)
 
     def _order(self, columns: dict[str, pa.Array]) -> RowBytes:
         """What elements are sorted by: a broadcast entry's map key, else the element's position."""

@@ -26,8 +26,8 @@ RAW_ENTRIES = pa.schema(
 """``key``: the composite key without its key-group prefix (CompositeKeySerializationUtils), ``value``: as canonical
 savepoints hold it, empty for timers; ``state_id``: the state's position in the operator's header.
 """
-TARGET = "target"
-TARGETED = RAW_ENTRIES.insert(0, pa.field(TARGET, pa.int32(), nullable=False))
+FILE = "file"
+FILE_ENTRIES = RAW_ENTRIES.insert(0, pa.field(FILE, pa.int32(), nullable=False))
 """Raw entries with the number of the state file that they belong to, as they are shuffled. Entries of operator state
 have key group 0; their key is their position (8 bytes) or, in broadcast states, the map key.
 """

@@ -31,7 +31,7 @@ from stateproc.writers.sorting.external_sort import sorted_entries, sorted_porti
 from stateproc.writers.sorting.spill_buffer import SpillBuffer, SpilledEntries
 from stateproc.writers.write_snapshot import CompletedWrite, finish
 from stateproc.writers.write_spec import WriteSpec
-from stateproc.writers.write_task import Source, WrittenTarget, with_target, write_target
+from stateproc.writers.write_task import Source, WrittenFile, with_file, write_state_file
 
 # Run functions in threads that all end with the call, whether it returns, fails or is interrupted.
 
@@ -145,7 +145,7 @@ class _ThreadedCalls(Generic[Item, Result]):
 # Encode Arrow data as entries, each set of rows once for all the states that it fills.
 
 Read = Callable[[], Iterable[pa.RecordBatch]]
-"""Reads entries (TARGETED)."""
+"""Reads entries (FILE_ENTRIES)."""
 
 
 def encoded_sources(sources: Sequence[Source], threads: int) -> list[Read]:
@@ -202,18 +202,18 @@ def _rows(source: Source, batch: pa.RecordBatch, position: int) -> Iterator[pa.R
 # Find the splits whose entries belong to one state file as a whole, so that they are read when it is written.
 
 
-def splits_by_target(copies: RawCopies) -> dict[int, list[EditedSplit]] | None:
+def splits_by_file(copies: RawCopies) -> dict[int, list[EditedSplit]] | None:
     """Return the splits of an operator by the state file that all their entries belong to.
 
     Returns:
-        Splits by the number of the target; None if the entries of a split belong to several, or to other key groups
+        Splits by the number of the file; None if the entries of a split belong to several, or to other key groups
         than they have.
     """
     found: dict[int, list[EditedSplit]] = {}
     for split in copies.splits:
         if split.rekey is not None:
             return None
-        numbers = copies.targets.numbers(split.split.key_groups)
+        numbers = copies.files.numbers(split.split.key_groups)
         if len(numbers) > 1:
             return None
         for number in numbers:
@@ -269,7 +269,7 @@ def spilled(
     threads: int,
     stored_bytes: int | None = None,
 ) -> Iterator[SpilledEntries]:
-    """Read all items in threads, and spill their entries (TARGETED) to a temporary file per thread.
+    """Read all items in threads, and spill their entries (FILE_ENTRIES) to a temporary file per thread.
 
     Args:
         items: What to read.
@@ -309,7 +309,7 @@ _MOST_STREAMS = 64
 
 
 @dataclass(frozen=True)
-class _TargetSplits:
+class _FileSplits:
     """A state file that is written from splits of its own."""
 
     number: int
@@ -359,12 +359,12 @@ class LocalEngine:
 
     def _written(
         self, operators: Sequence[PlannedOperator], spec: WriteSpec, progress: WriteProgress
-    ) -> list[WrittenTarget]:
+    ) -> list[WrittenFile]:
         """Write all state files."""
-        of_target: dict[int, list[EditedSplit]] = {}
+        of_file: dict[int, list[EditedSplit]] = {}
         together: list[Read] = []
         sources: list[Source] = []
-        written: list[WrittenTarget] = []
+        written: list[WrittenFile] = []
         for index, item in enumerate(operators):
             operator, own = item.operator, item.sources
             _refuse_spark(item)
@@ -373,30 +373,30 @@ class LocalEngine:
             if copies is None or not len(copies):
                 continue
             progress.expect(copies.bytes)
-            found = None if own else splits_by_target(copies)
+            found = None if own else splits_by_file(copies)
             reads = [partial(_read_copy, copies, progress, number) for number in range(len(copies))]
             if own:
                 together += reads
             elif found is None:
                 written += self._spilled(spec, reads, progress, copies.bytes)
             else:
-                of_target.update(found)
+                of_file.update(found)
         if sources:
             progress.expect(None)
             together += encoded_sources(sources, self._threads)
             written += self._spilled(spec, together, progress)
-        done = {item.target for item in written}
-        # Targets without entries register their states, too.
-        rest = [_TargetSplits(n, of_target.get(n, ())) for n in range(len(spec.targets)) if n not in done]
+        done = {item.number for item in written}
+        # Files without entries register their states, too.
+        rest = [_FileSplits(n, of_file.get(n, ())) for n in range(len(spec.state_files)) if n not in done]
         return written + run_in_threads(rest, partial(_write_streams, spec, progress), self._threads)
 
     def _spilled(
         self, spec: WriteSpec, reads: Sequence[Read], progress: WriteProgress, stored_bytes: int | None = None
-    ) -> list[WrittenTarget]:
+    ) -> list[WrittenFile]:
         """Write the state files of entries that come in any order."""
         with spilled(reads, lambda read: progress.read(read()), self._threads, stored_bytes) as entries:
             write = partial(_write_spilled, spec, progress, entries)
-            return run_in_threads(entries.targets, write, self._threads)
+            return run_in_threads(entries.files, write, self._threads)
 
 
 def _refuse_spark(item: PlannedOperator) -> None:
@@ -408,40 +408,40 @@ def _refuse_spark(item: PlannedOperator) -> None:
         )
 
 
-def _write_streams(spec: WriteSpec, progress: WriteProgress, item: _TargetSplits, stop: Stop) -> WrittenTarget:
+def _write_streams(spec: WriteSpec, progress: WriteProgress, item: _FileSplits, stop: Stop) -> WrittenFile:
     """Write a state file from its own splits."""
     streams = streams_of(item.splits)
-    target = spec.targets[item.number]
+    state_file = spec.state_files[item.number]
     if len(streams) <= _MOST_STREAMS:
         try:
             portions = key_group_portions([_read(stream, item.number, progress) for stream in streams], _PORTION_BYTES)
             entries = sorted_portions(portions, _SORTED_BYTES)
-            return write_target(spec, item.number, target, _raw(stop.checked(progress.written(entries))))
+            return write_state_file(spec, item.number, state_file, _raw(stop.checked(progress.written(entries))))
         except NotByKeyGroup:
             pass  # The file that was begun is removed; it is written from sorted entries instead.
     entries = sorted_entries(stop.checked(_read(item.splits, item.number, progress)))
-    return write_target(spec, item.number, target, _raw(stop.checked(progress.written(entries))))
+    return write_state_file(spec, item.number, state_file, _raw(stop.checked(progress.written(entries))))
 
 
 def _write_spilled(
     spec: WriteSpec, progress: WriteProgress, entries: SpilledEntries, number: int, stop: Stop
-) -> WrittenTarget:
+) -> WrittenFile:
     """Write a state file from spilled entries."""
     portions = entries.portions(_PORTION_BYTES, number)
     rows = sorted_portions(portions, _SORTED_BYTES)
-    return write_target(spec, number, spec.targets[number], _raw(stop.checked(progress.written(rows))))
+    return write_state_file(spec, number, spec.state_files[number], _raw(stop.checked(progress.written(rows))))
 
 
 def _read(splits: Iterable[EditedSplit], number: int, progress: WriteProgress) -> Iterator[pa.RecordBatch]:
-    """The entries (TARGETED) of splits, one after another."""
+    """The entries (FILE_ENTRIES) of splits, one after another."""
     for split in splits:
         for batch in split.read():
-            yield with_target(batch, number)
+            yield with_file(batch, number)
         progress.done(split.split.bytes)
 
 
 def _read_copy(copies: RawCopies, progress: WriteProgress, number: int) -> Iterator[pa.RecordBatch]:
-    """The entries (TARGETED) of one split, with the state files that they belong to."""
+    """The entries (FILE_ENTRIES) of one split, with the state files that they belong to."""
     yield from copies.read(number)
     progress.done(copies.splits[number].split.bytes)
 

@@ -49,7 +49,7 @@ from stateproc.writers.rewrite.rekey import (
 )
 from stateproc.writers.rewrite.ttl import TtlChange, ttl_off, ttl_on, ttl_purge, with_ttl, without_ttl
 from stateproc.writers.write_spec import OperatorWriteSpec, WriteSpec
-from stateproc.writers.write_task import Encoder, Source, TargetOf, in_parts, row_encoding
+from stateproc.writers.write_task import Encoder, FileOf, Source, in_parts, row_encoding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -135,7 +135,7 @@ class RawCopies:
     """Splits of the keyed states of an operator that stay, which are copied without decoding; picklable."""
 
     splits: tuple[EditedSplit, ...]
-    targets: TargetOf
+    files: FileOf
 
     def __len__(self) -> int:
         return len(self.splits)
@@ -146,9 +146,9 @@ class RawCopies:
         return sum(item.split.bytes for item in self.splits)
 
     def read(self, number: int) -> Iterator[pa.RecordBatch]:
-        """TARGETED entries of the split of this number, as they are to be written."""
+        """FILE_ENTRIES of the split of this number, as they are to be written."""
         for entries in self.splits[number].read():
-            yield from in_parts(self.targets.of(entries))
+            yield from in_parts(self.files.of(entries))
 
 
 class ExistingOperator:
@@ -351,11 +351,11 @@ class ExistingOperator:
         mine = spec.operators[index]
         if mine.keyed is None:
             return None
-        targets = TargetOf(spec.targets, index, mine.parallelism, mine.max_parallelism)
+        files = FileOf(spec.state_files, index, mine.parallelism, mine.max_parallelism)
         names = enumerate(self._kept_names())
         splits = (split for number, name in names for split in self._edited_splits(name, number, mine))
         try:
-            return RawCopies(tuple(_joined(splits)), targets)
+            return RawCopies(tuple(_joined(splits)), files)
         except SnapshotError as error:
             raise error.at(operator=self.operator.display) from error
 
@@ -367,14 +367,14 @@ class ExistingOperator:
         mine = spec.operators[index]
         if mine.keyed is None:
             return
-        targets = TargetOf(spec.targets, index, mine.parallelism, mine.max_parallelism)
+        files = FileOf(spec.state_files, index, mine.parallelism, mine.max_parallelism)
         classes = self.operator.options.context.classes
         arity = self.operator.options.case_class_arity
         context = LayoutContext(kryo=spec.release.kryo, classes=classes, tail=True, case_class_arity=arity)
         for state_id, given in enumerate(self._rows(), len(self._kept_names())):
             item = self._hashed(given, mine)
             encoder = self._encoder(item, mine.keyed.key, state_id, mine, context)
-            encoding = row_encoding(encoder, targets)
+            encoding = row_encoding(encoder, files)
             yield Source(item.frame, item.columns, encoding, keyed=True, parallelism=mine.parallelism)
 
     def _encoder(

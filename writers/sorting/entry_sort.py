@@ -1,6 +1,6 @@
-"""Sort entries as state files have them: by target, key group, state id and unsigned key bytes.
+"""Sort entries as state files have them: by file, key group, state id and unsigned key bytes.
 
-Few bytes are compared: entries of one target, key group and state are sorted by the eight bytes after the prefix that
+Few bytes are compared: entries of one file, key group and state are sorted by the eight bytes after the prefix that
 all keys share, as numbers; only keys that agree in these are compared whole.
 """
 
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import numbers_of, values_array
 from stateproc.codec.native.jit import exported, load_i64, load_u8, store_64
-from stateproc.writers.formats.entry_batches import TARGETED, ByteColumn, byte_column, cuts, gather_addresses
+from stateproc.writers.formats.entry_batches import FILE_ENTRIES, ByteColumn, byte_column, cuts, gather_addresses
 
 _FEW_ENTRIES = 32
 """With fewer entries of a group on average, sorting group by group costs more than sorting all at once."""
@@ -48,32 +48,34 @@ class ScatteredBytes:
 
 @dataclass(frozen=True)
 class ScatteredEntries:
-    """Entries (TARGETED) of many batches, addressed without copying their bytes."""
+    """Entries (FILE_ENTRIES) of many batches, addressed without copying their bytes."""
 
     numbers: tuple[npt.NDArray[np.int32], ...]
-    """target, key group, state id."""
+    """file, key group, state id."""
     keys: ScatteredBytes
     values: ScatteredBytes
 
     @classmethod
     def of(cls, batches: Sequence[pa.RecordBatch]) -> ScatteredEntries:
         """The entries of at least one batch."""
-        names = TARGETED.names[:3]
+        names = FILE_ENTRIES.names[:3]
         numbers = tuple(np.concatenate([numbers_of(batch.column(name)) for batch in batches]) for name in names)
         return cls(numbers, ScatteredBytes.of(batches, "key"), ScatteredBytes.of(batches, "value"))
 
     def taken(self, rows: Longs) -> pa.RecordBatch:
-        """These rows (TARGETED), copied."""
+        """These rows (FILE_ENTRIES), copied."""
         numbers = [values_array(column[rows]) for column in self.numbers]
-        return pa.RecordBatch.from_arrays([*numbers, self.keys.taken(rows), self.values.taken(rows)], schema=TARGETED)
+        return pa.RecordBatch.from_arrays(
+            [*numbers, self.keys.taken(rows), self.values.taken(rows)], schema=FILE_ENTRIES
+        )
 
     def by_key_group(self) -> Longs:
-        """The rows by target and key group, otherwise in their order."""
+        """The rows by file and key group, otherwise in their order."""
         return stable_order(group_numbers(self.numbers[:2]))
 
 
 def in_order(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Sort the entries of at least one batch (TARGETED) by target, key group, state id and unsigned key bytes."""
+    """Sort the entries of at least one batch (FILE_ENTRIES) by file, key group, state id and unsigned key bytes."""
     entries = ScatteredEntries.of(batches)
     groups, heads = group_numbers(entries.numbers), _heads(entries.keys)
     order = _by_numbers(groups, heads)

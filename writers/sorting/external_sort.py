@@ -18,7 +18,7 @@ from stateproc.metadata.handles import RelativeFileHandle
 from stateproc.storage import open_handle
 from stateproc.storage.writing import writing
 from stateproc.writers.commit.staging import Staging
-from stateproc.writers.formats.entry_batches import TARGET, TARGETED, byte_column, cuts, portions
+from stateproc.writers.formats.entry_batches import FILE, FILE_ENTRIES, byte_column, cuts, portions
 from stateproc.writers.sorting.entry_sort import in_order
 from stateproc.writers.sorting.spill_buffer import TEMPORARY, SpillBuffer, temporary_file
 
@@ -34,7 +34,7 @@ _Position = tuple[int, bytes]
 class RunChunk:
     """A range of a run's file with entries of one key group; the chunks of a run are in order, too."""
 
-    target: int
+    file: int
     key_group: int
     start: int
     length: int
@@ -50,12 +50,12 @@ class SortedRun:
 
 
 def merged(runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
-    """Merge all entries (TARGETED) of the runs. Raises WriteFailed for a file that differs from what was written."""
+    """Merge all FILE_ENTRIES of the runs. Raises WriteFailed for a file that differs from what was written."""
     cursors: dict[tuple[int, int], list[_RunCursor]] = defaultdict(list)
     for run in runs:
         groups: dict[tuple[int, int], list[RunChunk]] = defaultdict(list)
         for chunk in run.chunks:
-            groups[chunk.target, chunk.key_group].append(chunk)
+            groups[chunk.file, chunk.key_group].append(chunk)
         for group, chunks in groups.items():
             cursors[group].append(_RunCursor(run, chunks))
     for group in sorted(cursors):
@@ -109,7 +109,7 @@ class _RunCursor:
 
 def _read(chunk: RunChunk, run: SortedRun) -> pa.RecordBatch:
     try:
-        return pa.ipc.read_record_batch(pa.py_buffer(run.read(chunk.start, chunk.length)), TARGETED)
+        return pa.ipc.read_record_batch(pa.py_buffer(run.read(chunk.start, chunk.length)), FILE_ENTRIES)
     except (CorruptSnapshot, pa.ArrowInvalid, OSError) as error:
         raise WriteFailed(
             "a file of sorted entries is not as it was written",
@@ -126,7 +126,7 @@ _CHUNK_BYTES = 256 << 10
 
 @dataclass(frozen=True)
 class StagedRun:
-    """A file of sorted entries (target, key group, state id, key) in the target's directory."""
+    """A file of sorted entries (file, key group, state id, key) in the target's directory."""
 
     file: RelativeFileHandle
     chunks: tuple[RunChunk, ...]
@@ -139,7 +139,7 @@ class _Out(Protocol):
 def written_runs(
     staging: Staging, batches: Iterable[pa.RecordBatch], run_bytes: int = RUN_BYTES
 ) -> Iterator[StagedRun]:
-    """Write the entries (TARGETED) as sorted runs in the target's directory, for another process to merge."""
+    """Write the entries (FILE_ENTRIES) as sorted runs in the target's directory, for another process to merge."""
     for held in _held(batches, run_bytes):
         with staging.new_file(inline_threshold=-1) as file:
             chunks = _write(file, in_order(held))
@@ -149,7 +149,7 @@ def written_runs(
 
 
 def staged_entries(staging: Staging, runs: Iterable[StagedRun]) -> Iterator[pa.RecordBatch]:
-    """Merge staged runs: all their entries (TARGETED) in order. Raises WriteFailed."""
+    """Merge staged runs: all their entries (FILE_ENTRIES) in order. Raises WriteFailed."""
     readers = []
     for run in runs:
         source = open_handle(run.file, staging.location)
@@ -158,7 +158,7 @@ def staged_entries(staging: Staging, runs: Iterable[StagedRun]) -> Iterator[pa.R
 
 
 def sorted_entries(batches: Iterable[pa.RecordBatch], run_bytes: int = HELD_BYTES) -> Iterator[pa.RecordBatch]:
-    """Sort entries (TARGETED); more than ``run_bytes`` of them are spilled to a temporary file. Raises WriteFailed."""
+    """Sort FILE_ENTRIES; more than ``run_bytes`` of them are spilled to a temporary file. Raises WriteFailed."""
     with ExitStack() as stack:
         buffer = SpillBuffer(stack, run_bytes)
         for batch in batches:
@@ -167,7 +167,7 @@ def sorted_entries(batches: Iterable[pa.RecordBatch], run_bytes: int = HELD_BYTE
 
 
 def sorted_portions(portions: Iterable[Iterable[pa.RecordBatch]], run_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Sort portions of entries (TARGETED) of which each consists of whole key groups, in order. Raises WriteFailed."""
+    """Sort portions of FILE_ENTRIES of which each consists of whole key groups, in order. Raises WriteFailed."""
     for portion in portions:
         yield from _sorted(portion, run_bytes)
 
@@ -226,13 +226,13 @@ def _held(batches: Iterable[pa.RecordBatch], run_bytes: int) -> Iterator[list[pa
 
 def _write(out: _Out, entries: pa.RecordBatch) -> tuple[RunChunk, ...]:
     """Write sorted entries in chunks, each of one key group."""
-    targets, groups = (numbers_of(entries.column(name)) for name in (TARGET, "key_group"))
+    files, groups = (numbers_of(entries.column(name)) for name in (FILE, "key_group"))
     keys, values = (byte_column(entries.column(name)).offsets for name in ("key", "value"))
     chunks: list[RunChunk] = []
     at = 0
-    for start, stop in portions(keys[1:] + values[1:], cuts(targets, groups), _CHUNK_BYTES):
+    for start, stop in portions(keys[1:] + values[1:], cuts(files, groups), _CHUNK_BYTES):
         data = entries.slice(start, stop - start).serialize()
-        chunks.append(RunChunk(int(targets[start]), int(groups[start]), at, data.size))
+        chunks.append(RunChunk(int(files[start]), int(groups[start]), at, data.size))
         out.write(memoryview(data))
         at += data.size
     return tuple(chunks)

@@ -23,12 +23,12 @@ from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import numbers_of, values_array
 from stateproc.errors import WriteFailed
 from stateproc.storage.writing import writing
-from stateproc.writers.formats.entry_batches import TARGET, TARGETED, byte_column, cuts, portions
+from stateproc.writers.formats.entry_batches import FILE, FILE_ENTRIES, byte_column, cuts, portions
 from stateproc.writers.sorting.entry_sort import ScatteredEntries
 
 TEMPORARY = "<temporary file>"
 _GROUP_BITS = 16
-"""The low bits of a group number, which hold the key group; the target is in the bits above."""
+"""The low bits of a group number, which hold the key group; the file's number is in the bits above."""
 _ROW_BYTES, _BATCH_BYTES = 3 * 4 + 2 * 8, 2 * 8
 """Bytes of a row apart from its key and value, and of a batch apart from its rows."""
 _FEW_BYTES = 16 << 10
@@ -45,7 +45,7 @@ def temporary_file() -> Iterator[IO[bytes]]:
 
 
 class SpillBuffer:
-    """Buffers batches of entries (TARGETED) and returns them by target and key group, unsorted within.
+    """Buffers batches of entries (FILE_ENTRIES) and returns them by file and key group, unsorted within.
 
     Holds about ``held_bytes`` of them; close it with ``stack``. Raises WriteFailed.
     """
@@ -100,8 +100,8 @@ def _by_group(batches: list[pa.RecordBatch], size: int) -> list[pa.RecordBatch]:
 
 
 def _group_numbers(batch: pa.RecordBatch) -> Longs:
-    target, group = (numbers_of(batch.column(name)).astype(np.int64) for name in (TARGET, "key_group"))
-    groups: Longs = (target << _GROUP_BITS) | group
+    file, group = (numbers_of(batch.column(name)).astype(np.int64) for name in (FILE, "key_group"))
+    groups: Longs = (file << _GROUP_BITS) | group
     return groups
 
 
@@ -130,7 +130,7 @@ class SpilledBatch:
             self._column(key_offsets, keys, start, stop),
             self._column(value_offsets, values, start, stop),
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=TARGETED)
+        return pa.RecordBatch.from_arrays(arrays, schema=FILE_ENTRIES)
 
     def _column(self, offsets: int, data: int, start: int, stop: int) -> pa.LargeBinaryArray:
         mine = np.frombuffer(self._bytes(offsets + 8 * start, 8 * (stop - start + 1)), np.int64)
@@ -168,16 +168,16 @@ class SpilledEntries:
         self._sizes = sizes[order]
 
     @property
-    def targets(self) -> list[int]:
-        """The targets that have entries, in order."""
+    def files(self) -> list[int]:
+        """The files that have entries, in order."""
         found: list[int] = np.unique(self._groups >> _GROUP_BITS).tolist()
         return found
 
-    def portions(self, at_once: int, target: int | None = None) -> Iterator[Iterable[pa.RecordBatch]]:
-        """Return the entries of one or more group numbers at a time: of one target, or of all."""
+    def portions(self, at_once: int, file: int | None = None) -> Iterator[Iterable[pa.RecordBatch]]:
+        """Return the entries of one or more group numbers at a time: of one file, or of all."""
         low, high = 0, len(self._groups)
-        if target is not None:
-            low, high = np.searchsorted(self._groups, [target << _GROUP_BITS, (target + 1) << _GROUP_BITS]).tolist()
+        if file is not None:
+            low, high = np.searchsorted(self._groups, [file << _GROUP_BITS, (file + 1) << _GROUP_BITS]).tolist()
         if low == high:
             return
         edges = low + np.array(cuts(self._groups[low:high]))

@@ -39,7 +39,7 @@ from stateproc.writers.formats.rocksdb.options import PREFIX, TableOptions, rock
 from stateproc.writers.sorting.external_sort import RUN_BYTES, StagedRun, staged_entries, written_runs
 from stateproc.writers.write_snapshot import finish
 from stateproc.writers.write_spec import WriteSpec, check_parallelism
-from stateproc.writers.write_task import Source, write_targets
+from stateproc.writers.write_task import Source, write_state_files
 
 # The options of ``df.write.format("savepoint")``: one state of one operator, from one DataFrame.
 
@@ -247,7 +247,7 @@ class PlainWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         runs = [run for message in messages if isinstance(message, RunsWritten) for run in message.runs]
-        finish(self._spec, self._commit, write_targets(self._spec, staged_entries(self._spec.staging, runs)))
+        finish(self._spec, self._commit, write_state_files(self._spec, staged_entries(self._spec.staging, runs)))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self._commit.abort()

@@ -17,7 +17,7 @@ from stateproc.spark.workers import keep_loaded
 from stateproc.writers.bootstrap.frame_columns import is_spark
 from stateproc.writers.bootstrap.operator_state_encoder import POSITION, element_rows
 from stateproc.writers.bootstrap.spark_frames import column_named
-from stateproc.writers.formats.entry_batches import TARGET
+from stateproc.writers.formats.entry_batches import FILE
 from stateproc.writers.plan.planning import PlannedOperator
 from stateproc.writers.rewrite.existing_operator import ExistingOperator, RawCopies
 from stateproc.writers.spark.row_batches import (
@@ -63,7 +63,7 @@ class StateEncoding:
     broadcast: bool = False
 
     def entries(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """TARGETED entries of the batch's rows."""
+        """FILE_ENTRIES of the batch's rows."""
         roles, arrays = list(self.columns), [column.rebuilt(batch) for column in self.columns.values()]
         if self.parallelism is None:
             yield from self.encoding([pa.RecordBatch.from_arrays(arrays, roles)])
@@ -187,6 +187,6 @@ def _state_encoding(source: Source, flat: Mapping[str, FlatColumn]) -> StateEnco
     return StateEncoding(columns, source.encoding, source.parallelism, source.broadcast)
 
 
-def by_target(blocks: Sequence[EntryBlocks], n_targets: int) -> DataFrame:
-    """All blocks, one partition per target; the tasks that write them sort their entries."""
-    return reduce(DataFrame.unionAll, [item.frame for item in blocks]).repartitionById(n_targets, TARGET)
+def by_file(blocks: Sequence[EntryBlocks], n_files: int) -> DataFrame:
+    """All blocks, one partition per state file; the tasks that write them sort their entries."""
+    return reduce(DataFrame.unionAll, [item.frame for item in blocks]).repartitionById(n_files, FILE)

@@ -25,12 +25,12 @@ from stateproc.writers.commit.staging import Staging
 from stateproc.writers.plan.planning import PlannedOperator
 from stateproc.writers.rewrite.file_copy import CopyPlan
 from stateproc.writers.sorting.external_sort import sorted_entries
-from stateproc.writers.spark.entry_frames import by_target, entry_blocks
+from stateproc.writers.spark.entry_frames import by_file, entry_blocks
 from stateproc.writers.spark.row_batches import batches_limited
 from stateproc.writers.spark.shuffle_blocks import unpacked
 from stateproc.writers.write_snapshot import CompletedWrite, finish
 from stateproc.writers.write_spec import WriteSpec
-from stateproc.writers.write_task import WrittenTarget, reporting_thread, write_targets
+from stateproc.writers.write_task import WrittenFile, reporting_thread, write_state_files
 
 # Write shuffled entries as a snapshot: tasks write state files, the driver completes the snapshot.
 #
@@ -43,7 +43,7 @@ _WRITTEN_SCHEMA = "written binary"
 
 @dataclass(frozen=True)
 class EntriesWriter:
-    """For mapInArrow: writes partitions of blocks of entries, each target in one partition."""
+    """For mapInArrow: writes partitions of blocks of entries, each state file in one partition."""
 
     spec: WriteSpec
 
@@ -52,15 +52,15 @@ class EntriesWriter:
         answer = pickle.dumps(self.write(blocks))
         yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], schema=_WRITTEN)
 
-    def write(self, blocks: Iterable[pa.RecordBatch]) -> list[WrittenTarget]:
+    def write(self, blocks: Iterable[pa.RecordBatch]) -> list[WrittenFile]:
         """Write the files that these blocks belong to. Raises WriteFailed, DuplicateKey, InvalidEntries."""
-        written = write_targets(self.spec, sorted_entries(unpacked(blocks)))
+        written = write_state_files(self.spec, sorted_entries(unpacked(blocks)))
         keep_loaded()
         return written
 
 
 def save(entries: DataFrame, spec: WriteSpec, commit: Commit) -> CompletedWrite:
-    """Write the entries (BLOCKS, one partition per target) and complete the snapshot.
+    """Write the entries (BLOCKS, one partition per state file) and complete the snapshot.
 
     Spark returns one answer of tasks that run more than once; the commit removes the files of the others.
     """
@@ -184,7 +184,7 @@ class SparkEngine:
             commit.staging.check_shared()
             shared = [frame for item in operators for frame in item.operator.shared_frames]
             with persisted(shared), batches_limited(spark, by_rows=all(item.bounded for item in blocks)):
-                return save(by_target(blocks, len(spec.targets)), spec, commit)
+                return save(by_file(blocks, len(spec.state_files)), spec, commit)
 
 
 def _check_release() -> None:

@@ -1,7 +1,7 @@
 """Pack entries into blocks, so that Spark shuffles a few large values instead of a row for each entry.
 
 What Spark does per row (to rows and back, copying, comparing) costs more than all of the writer's own work on an entry.
-A block holds some thousand entries of one target, compressed; Spark shuffles blocks by target, and the task that
+A block holds some thousand entries of one state file, compressed; Spark shuffles blocks by file, and the task that
 receives them unpacks and sorts the entries. A block travels as slices of bounded size, which carry its number.
 """
 
@@ -18,11 +18,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from stateproc.errors import InvalidEntries
-from stateproc.writers.formats.entry_batches import TARGET, TARGETED, byte_column, cuts, portions
+from stateproc.writers.formats.entry_batches import FILE, FILE_ENTRIES, byte_column, cuts, portions
 from stateproc.writers.sorting.entry_sort import ScatteredEntries
 
-BLOCKS = pa.schema([pa.field(TARGET, pa.int32(), nullable=False), pa.field("slice", pa.binary(), nullable=False)])
-BLOCKS_SCHEMA = "target int, slice binary"
+BLOCKS = pa.schema([pa.field(FILE, pa.int32(), nullable=False), pa.field("slice", pa.binary(), nullable=False)])
+BLOCKS_SCHEMA = "file int, slice binary"
 SLICE_BYTES = 8 << 10
 """The most bytes of a slice; a batch of 2,000 slices (`arrow_batching`) has 16 MB."""
 _BLOCK_NUMBER = struct.Struct(">HIQ")
@@ -41,7 +41,7 @@ _CODEC = pa.Codec("lz4_raw")
 """Twice as fast as the LZ4 frames of Arrow's IPC format. Blocks are compressed here because Spark copies each some
 eight times on its way, and is slower at compressing its shuffle files."""
 _SORTED_BYTES, _PACKED_BYTES = 8 << 20, 1 << 20
-"""Bytes of entries that are ordered at once, and of those, of all targets together, that are packed at once."""
+"""Bytes of entries that are ordered at once, and of those, of all files together, that are packed at once."""
 
 
 def block_numbers(frame: int) -> Iterator[bytes]:
@@ -58,7 +58,7 @@ def block_numbers(frame: int) -> Iterator[bytes]:
 def packed(
     entries: Iterable[pa.RecordBatch], numbers: Iterator[bytes], at_once: int = _SORTED_BYTES
 ) -> Iterator[pa.RecordBatch]:
-    """Pack entries (TARGETED) into blocks (BLOCKS), ordering about ``at_once`` bytes of them at a time.
+    """Pack entries (FILE_ENTRIES) into blocks (BLOCKS), ordering about ``at_once`` bytes of them at a time.
 
     ``numbers``: those of the blocks, `block_numbers`.
 
@@ -85,24 +85,24 @@ def packed(
 
 
 def _packed(batches: list[pa.RecordBatch], block_numbers: Iterator[bytes]) -> Iterator[pa.RecordBatch]:
-    """Blocks of about ``_PACKED_BYTES``, each of one target and of neighbouring key groups."""
+    """Blocks of about ``_PACKED_BYTES``, each of one file and of neighbouring key groups."""
     entries = ScatteredEntries.of(batches)
     batch = entries.taken(entries.by_key_group())
-    targets = batch.column(TARGET).to_numpy()
+    files = batch.column(FILE).to_numpy()
     keys, values = (byte_column(batch.column(name)).offsets for name in ("key", "value"))
-    for start, stop in portions(keys[1:] + values[1:], (0, len(targets)), _PACKED_BYTES):
-        edges = [start + edge for edge in cuts(targets[start:stop])]
+    for start, stop in portions(keys[1:] + values[1:], (0, len(files)), _PACKED_BYTES):
+        edges = [start + edge for edge in cuts(files[start:stop])]
         slices: list[bytes] = []
         numbers: list[int] = []
         for first, last in itertools.pairwise(edges):
             block = _slices(_serialized(batch.slice(first, last - first)), next(block_numbers))
             slices += block
-            numbers += [int(targets[first])] * len(block)
+            numbers += [int(files[first])] * len(block)
         yield pa.RecordBatch.from_arrays([pa.array(numbers, pa.int32()), pa.array(slices, pa.binary())], schema=BLOCKS)
 
 
 def _serialized(entries: pa.RecordBatch) -> bytes:
-    """The block of entries (TARGETED) of one target."""
+    """The block of entries (FILE_ENTRIES) of one file."""
     groups, states = (entries.column(name).to_numpy().astype(_NARROW) for name in ("key_group", "state_id"))
     keys, values = byte_column(entries.column("key")), byte_column(entries.column("value"))
     sizes = [np.diff(column.offsets).astype(_SIZE) for column in (keys, values)]
@@ -148,18 +148,18 @@ class _BlockAssembler:
 
 
 def unpacked(slices: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Unpack blocks (BLOCKS) into entries (TARGETED). Raises InvalidEntries for damaged blocks."""
+    """Unpack blocks (BLOCKS) into entries (FILE_ENTRIES). Raises InvalidEntries for damaged blocks."""
     blocks = _BlockAssembler()
     for batch in slices:
         # Slices are converted one by one: a list of all would hold the batch twice.
-        for target, data in zip(batch.column(TARGET).to_pylist(), batch.column("slice"), strict=True):
+        for file, data in zip(batch.column(FILE).to_pylist(), batch.column("slice"), strict=True):
             block = blocks.add(data.as_py())
             if block is not None:
-                yield _entries(target, block)
+                yield _entries(file, block)
     blocks.finish()
 
 
-def _entries(target: int, block: bytes) -> pa.RecordBatch:
+def _entries(file: int, block: bytes) -> pa.RecordBatch:
     if len(block) < _BLOCK_HEADER.size:
         raise InvalidEntries("a block of entries is damaged: it is cut off")
     n, key_bytes, value_bytes = _BLOCK_HEADER.unpack_from(block)
@@ -178,9 +178,9 @@ def _entries(target: int, block: bytes) -> pa.RecordBatch:
     parts = np.split(content, np.cumsum(widths))
     groups, states = (part.view(_NARROW).astype(np.int32) for part in parts[:2])
     key_sizes, value_sizes = (part.view(_SIZE) for part in parts[2:4])
-    numbers = [pa.array(column) for column in (np.full(n, target, dtype=np.int32), groups, states)]
+    numbers = [pa.array(column) for column in (np.full(n, file, dtype=np.int32), groups, states)]
     columns = [_byte_array(key_sizes, parts[4]), _byte_array(value_sizes, parts[5])]
-    return pa.RecordBatch.from_arrays([*numbers, *columns], schema=TARGETED)
+    return pa.RecordBatch.from_arrays([*numbers, *columns], schema=FILE_ENTRIES)
 
 
 def _byte_array(sizes: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> pa.LargeBinaryArray:

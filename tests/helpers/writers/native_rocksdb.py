@@ -10,7 +10,7 @@ import pyarrow as pa
 from stateproc.flink_versions import release as release_of
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.writers.commit.commit import Commit
-from stateproc.writers.formats.entry_batches import TARGETED
+from stateproc.writers.formats.entry_batches import FILE_ENTRIES
 from stateproc.writers.formats.keyed_file import KeyedStateHeader
 from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import TableOptions
@@ -18,7 +18,7 @@ from stateproc.writers.rewrite.file_copy import copy_plan
 from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.write_snapshot import finish
 from stateproc.writers.write_spec import OperatorWriteSpec, WriteSpec
-from stateproc.writers.write_task import TargetOf, write_targets
+from stateproc.writers.write_task import FileOf, write_state_files
 from tests.helpers.writers.raw_copies import carried_batches
 
 
@@ -61,7 +61,7 @@ def write_native(snapshot: Snapshot, target: Path, release: str, options: TableO
         commit.staging, release_of(release), tuple(specs), OutputFormat.NATIVE_ROCKSDB,
         context=snapshot.options.context, rocksdb=options,
     )  # fmt: skip
-    finish(spec, commit, write_targets(spec, [_sorted_entries(snapshot, spec)]))
+    finish(spec, commit, write_state_files(spec, [_sorted_entries(snapshot, spec)]))
 
 
 def _sorted_entries(snapshot: Snapshot, spec: WriteSpec) -> pa.RecordBatch:
@@ -71,12 +71,13 @@ def _sorted_entries(snapshot: Snapshot, spec: WriteSpec) -> pa.RecordBatch:
         mine = spec.operators[index]
         if mine.keyed is None:
             continue
-        targets = TargetOf(spec.targets, index, mine.parallelism, mine.max_parallelism)
+        files = FileOf(spec.state_files, index, mine.parallelism, mine.max_parallelism)
         for state_id, name in enumerate(mine.keyed.names):
             for batch in carried_batches(operator, name, state_id):
-                entries = targets.of(batch)
+                entries = files.of(batch)
                 rows += zip(*(column.to_pylist() for column in entries.columns), strict=True)
     columns = zip(*sorted(rows), strict=True)
     return pa.record_batch(
-        [pa.array(list(column), field.type) for column, field in zip(columns, TARGETED, strict=True)], schema=TARGETED
+        [pa.array(list(column), field.type) for column, field in zip(columns, FILE_ENTRIES, strict=True)],
+        schema=FILE_ENTRIES,
     )

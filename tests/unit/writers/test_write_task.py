@@ -19,10 +19,10 @@ from stateproc.errors import DuplicateKey, InvalidOption, InvalidRows, NotFound,
 from stateproc.flink_versions import release
 from stateproc.metadata import MasterState
 from stateproc.writers.commit.staging import run_of_file
-from stateproc.writers.formats.entry_batches import TARGET, TARGETED
+from stateproc.writers.formats.entry_batches import FILE, FILE_ENTRIES
 from stateproc.writers.spark.data_source_writer import PlainWriter, writer_of
 from stateproc.writers.write_snapshot import finish
-from stateproc.writers.write_task import WrittenTarget, write_targets
+from stateproc.writers.write_task import WrittenFile, write_state_files
 from tests.helpers.sweeps import exhaustive, sampled
 
 ROWS = 6000
@@ -75,13 +75,13 @@ def names(target: Path) -> list[str]:
     return sorted(path.name for path in target.iterdir())
 
 
-def task(rows: pa.Table, plain: PlainWriter, number: int) -> WrittenTarget:
+def task(rows: pa.Table, plain: PlainWriter, number: int) -> WrittenFile:
     """Return the message that the task of one file sends to the driver."""
-    every = pa.Table.from_batches(plain._encoding(batches(rows)), TARGETED)
-    mine = every.filter(pc.equal(every.column(TARGET), number))
-    order = [(name, "ascending") for name in TARGETED.names[:4]]
+    every = pa.Table.from_batches(plain._encoding(batches(rows)), FILE_ENTRIES)
+    mine = every.filter(pc.equal(every.column(FILE), number))
+    order = [(name, "ascending") for name in FILE_ENTRIES.names[:4]]
     entries = mine.take(pc.sort_indices(mine, sort_keys=order))
-    (written,) = write_targets(plain._spec, entries.to_batches(max_chunksize=300))
+    (written,) = write_state_files(plain._spec, entries.to_batches(max_chunksize=300))
     return written
 
 

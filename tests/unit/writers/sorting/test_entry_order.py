@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from stateproc.errors import InvalidEntries
-from stateproc.writers.formats.entry_batches import TARGETED
+from stateproc.writers.formats.entry_batches import FILE_ENTRIES
 from stateproc.writers.sorting import external_sort as runs
 from stateproc.writers.sorting import spill_buffer as waiting
 from stateproc.writers.sorting.entry_sort import in_order
@@ -27,8 +27,8 @@ Row = tuple[int, int, int, bytes, bytes]
 
 def batch(rows: Sequence[Row]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True) if rows else [[]] * 5
-    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, TARGETED, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=TARGETED)
+    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, FILE_ENTRIES, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=FILE_ENTRIES)
 
 
 def batches(rows: Sequence[Row], n: int) -> list[pa.RecordBatch]:
@@ -43,7 +43,7 @@ def rows_of(found: Iterable[pa.RecordBatch]) -> list[Row]:
 
 
 def mixed(keys: Sequence[bytes], key_groups: int, seed: int = 1) -> list[Row]:
-    """Return the keys in random targets, key groups and states, without duplicates."""
+    """Return the keys in random files, key groups and states, without duplicates."""
     chance = random.Random(seed)
     rows = {
         (chance.randrange(3), chance.randrange(key_groups), chance.randrange(2), key) for key in keys for _ in range(2)
@@ -70,7 +70,7 @@ def test_entries_are_sorted_in_memory(name: str, key_groups: int) -> None:
     assert rows_of([in_order(batches(rows, 5))]) == sorted(rows)
 
 
-def test_more_combinations_of_target_and_key_group_than_16_bits() -> None:
+def test_more_combinations_of_file_and_key_group_than_16_bits() -> None:
     chance = random.Random(3)
     rows: list[Row] = [(k % 9, chance.randrange(32768), k % 5, b"k%d" % k, b"") for k in range(5000)]
     assert rows_of([in_order(batches(rows, 3))]) == sorted(rows)
@@ -101,12 +101,12 @@ def test_merged_runs_are_sorted(name: str, chunk_bytes: int, monkeypatch: pytest
 def test_entries_are_spilled_to_a_file(
     name: str, ordered: bool, held_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Batches are sorted by target and key group or unsorted; targets and key groups include the largest possible."""
+    """Batches are sorted by file and key group or unsorted; files and key groups include the largest possible."""
     monkeypatch.setattr(waiting, "_FEW_BYTES", 1)
     rows = [(k * (2**31 - 1) // 2, (32767, 0, 77, 128, 129)[group], *more) for k, group, *more in mixed(KEYS[name], 5)]
     parts = batches(rows, min(len(rows), 20))
     if ordered:
-        parts = [part.sort_by([("target", "ascending"), ("key_group", "ascending")]).slice(0) for part in parts]
+        parts = [part.sort_by([("file", "ascending"), ("key_group", "ascending")]).slice(0) for part in parts]
     assert rows_of(sorted_entries(parts, held_bytes)) == sorted(rows)
     with ExitStack() as stack:
         buffer = waiting.SpillBuffer(stack, held_bytes)
@@ -143,8 +143,8 @@ def test_a_large_key_group_is_not_held_in_memory(megabytes: int, monkeypatch: py
         chance = random.Random(5)
         for _ in range(megabytes):
             columns = [zeros, zeros, zeros, binary(chance.randbytes(8 * n)), binary(bytes(1000 * n))]
-            arrays = [column.cast(field.type) for column, field in zip(columns, TARGETED, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=TARGETED)
+            arrays = [column.cast(field.type) for column, field in zip(columns, FILE_ENTRIES, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=FILE_ENTRIES)
 
     count, held = 0, pa.total_allocated_bytes()
     tracemalloc.start()
@@ -179,7 +179,7 @@ def test_small_blocks_are_emitted_while_batches_are_consumed() -> None:
     found = rows_of(unpacked(blocks_))
     assert sorted(found) == sorted(rows)
     covered = [[row[:2] for row in rows_of([part])] for part in unpacked(blocks_)]
-    assert all(part == sorted(part) and len({target for target, _ in part}) == 1 for part in covered)
+    assert all(part == sorted(part) and len({file for file, _ in part}) == 1 for part in covered)
 
 
 def slices_of(rows: list[Row]) -> list[dict[str, Any]]:
@@ -221,12 +221,12 @@ def test_slices_of_blocks_are_unpacked_in_any_order() -> None:
 def test_missing_and_damaged_slices_are_refused(damage: Callable[[list[bytes]], list[bytes]], message: str) -> None:
     whole = [row["slice"] for row in slices_of([(0, 0, 0, b"key", random.Random(1).randbytes(100_000))])]
     assert len(whole) > 3
-    damaged = pa.RecordBatch.from_pylist([{"target": 0, "slice": data} for data in damage(whole)], BLOCKS)
+    damaged = pa.RecordBatch.from_pylist([{"file": 0, "slice": data} for data in damage(whole)], BLOCKS)
     with pytest.raises(InvalidEntries, match=message):
         list(unpacked([damaged]))
 
 
 def test_an_empty_slice_is_refused() -> None:
-    empty = pa.RecordBatch.from_pylist([{"target": 0, "slice": b""}], BLOCKS)
+    empty = pa.RecordBatch.from_pylist([{"file": 0, "slice": b""}], BLOCKS)
     with pytest.raises(InvalidEntries, match="cut off"):
         list(unpacked([empty]))
