@@ -1,4 +1,7 @@
-"""Build the state of a KafkaSource from a DataFrame of offsets."""
+"""Build the state of a KafkaSource from a DataFrame of offsets.
+
+The bytes of splits and of the coordinator's state: stateproc.connectors.kafka, docs/formats/connectors.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Encode rows of a DataFrame as raw entries of one keyed state."""
+"""Encode rows of a DataFrame as raw entries of one keyed state.
+
+    key      key group (1 byte, or 2 if there are more than 128), key, namespace, of maps the user key
+             Key and namespace are each followed by their length if neither has a fixed length.
+    value    what the state's serializer writes; list elements are separated by 2C; a map's value follows a null mark
+
+These are the bytes of canonical savepoints and RocksDB: docs/formats/canonical.md; stateproc.readers.entry_programs
+decodes them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rows of a DataFrame as elements of operator state."""
+"""Encode rows of a DataFrame as elements of operator state: a value, or key and value of a broadcast state.
+
+The file that they are in: stateproc.writers.formats.operator_state.
+"""
 
 from __future__ import annotations
 

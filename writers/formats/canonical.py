@@ -1,4 +1,14 @@
-"""Write canonical keyed state files."""
+"""Write canonical keyed state files (Flink: org.apache.flink.runtime.state.FullSnapshotAsyncWriter).
+
+    header                                                 stateproc.metadata.backend
+    per key group with entries, at its offset in the handle:
+        u16 state id
+        per entry, by state and key: i32 length, key, i32 length, value
+            After the last entry of a state, whose key has its top bit (80) set: u16 next state id, FFFF after the last.
+
+Offset 0: the key group is empty. Compressed, the bytes of each key group are a stream of snappy frames. Keys and values
+are described in docs/formats/canonical.md; the reader is stateproc.readers.canonical.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +30,7 @@ from stateproc.writers.formats.entry_batches import EntryColumns, entry_columns,
 from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedFileWriter
 from stateproc.writers.formats.order_check import OrderCheck, compare_counts, measured_counts, reading_back
 
-# Kernel that encodes raw entries as canonical key groups; the decoder is stateproc.readers.entry_scan.
-#
-# Format: org.apache.flink.runtime.state.FullSnapshotAsyncWriter.
+# Kernel that encodes raw entries as canonical key groups.
 
 # Registers: the offset of the last entry, the end of the bytes, the last entry's key group (-1: none yet) and state,
 # the number of key groups that began.

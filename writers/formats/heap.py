@@ -1,4 +1,14 @@
-"""Write native keyed state files of HashMapStateBackend."""
+"""Write native keyed state files of HashMapStateBackend (Flink: HeapSnapshotStrategy, CopyOnWriteStateMapSnapshot).
+
+    header                                                 stateproc.metadata.backend
+    per key group of the range, at its offset in the handle:
+        i32 key group
+        per state of the header: u16 state id, i32 number of entries
+            entry: namespace, key, value; of timers the element alone
+
+Lists and maps are one value each, with their counts (ListSerializer, MapSerializer). Compressed, what follows the key
+group is a stream of snappy frames per state. See docs/formats/heap.md; the reader is stateproc.readers.heap.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +48,6 @@ from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedFileWriter
 from stateproc.writers.formats.order_check import OrderCheck, compare_counts, measured_counts, reading_back
 
 # Convert raw entries of one state to the entries of native heap snapshots.
-#
-# Format: org.apache.flink.runtime.state.heap.CopyOnWriteStateMapSnapshot: namespace, key, value, where lists and maps
-# are complete objects with their counts (ListSerializer, MapSerializer); timers are elements without a namespace or
-# value.
 
 _NOTHING = byte_scalar(b"")
 Columns = dict[str, pa.Array]

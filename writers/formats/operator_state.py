@@ -1,4 +1,13 @@
-"""Write operator state files."""
+"""Write operator state files: list, union and broadcast states of one subtask.
+
+    header                                                 stateproc.metadata.backend
+    per list or union state, per element: the value, at an offset of the handle
+    per broadcast state, at its offset: i32 n, n x { key, value }
+
+Flink's classes: DefaultOperatorStateBackendSnapshotStrategy, PartitionableListState, HeapBroadcastState. Compressed
+(header version 6), what follows the header is a stream of snappy frames that is flushed before each offset. See
+docs/formats/operator-state-and-timers.md; the reader is stateproc.readers.operator_state.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +29,6 @@ from stateproc.storage import SnapshotLocation, open_handle
 from stateproc.writers.formats.byte_sink import IDENTIFIER, ByteSink, FramedStream
 from stateproc.writers.formats.entry_batches import byte_scalar
 from stateproc.writers.formats.order_check import reading_back
-
-# Write operator state files: list, union and broadcast states of one subtask.
-#
-# Format: org.apache.flink.runtime.state.DefaultOperatorStateBackendSnapshotStrategy, PartitionableListState,
-# HeapBroadcastState; the reader is stateproc.readers.operator_state.
 
 _MOST_ENTRIES = 0x7FFFFFFF
 _KEY_SHOWN = 100

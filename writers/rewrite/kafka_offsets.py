@@ -2,7 +2,7 @@
 
 Both are kept consistent: a partition that gets an offset has a split of a reader and is assigned for the coordinator;
 one that is removed is in neither. Serializer versions stay those that are found, and splits that do not change keep
-their bytes.
+their bytes, which stateproc.connectors.kafka reads and writes (docs/formats/connectors.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
 """Write MANIFEST and CURRENT of a database that has tables only (RocksDB: db/version_edit.cc, db/log_writer.cc).
 
-The reader is stateproc.readers.rocksdb.manifest. All tables are in the last level, where each column family's files do
-not overlap and nothing is to compact.
+    MANIFEST: blocks of 32 KB of fragments: u32 masked CRC-32C, u16 length, u8 kind (1 full, 2 first, 3 middle, 4 last)
+    record, a version edit: fields of varint tag and value: comparator, numbers, a column family, or a table
+        (level, number, size, smallest and largest key)
+    CURRENT: the name of the MANIFEST and a line feed
+
+All tables are in the last level, where each column family's files do not overlap and nothing is to compact. See
+docs/formats/rocksdb.md; the reader is stateproc.readers.rocksdb.manifest.
 """
 
 from __future__ import annotations
