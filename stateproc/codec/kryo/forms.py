@@ -1,8 +1,9 @@
 """What a described class is for Kryo: an object with fields, a record, a Map or a Collection; doubts about it.
 
 Kryo writes no fields of a class that is a Map or a Collection. An empty one has a body of one byte (Kryo 2: 00, Kryo 5:
-01), followed by 00 for the comparator that a TreeMap, a TreeSet or Kryo 5's PriorityQueue does not have. One or two
-described fields can have these bytes, too.
+01), followed by 00 for the comparator that a TreeMap, a TreeSet or Kryo 5's PriorityQueue does not have. One described
+field can have the first of these bytes, too. Two fields can have both, but there the object is far more likely: (0, 0)
+is a common value, and a sorted map that somebody describes by two fields is not.
 """
 
 from __future__ import annotations
@@ -227,7 +228,7 @@ def description(setting: KryoSetting, name: str) -> UserClass | None:
 
 def may_be_collection(described: UserClass) -> bool:
     """Return whether an empty Map or Collection can have the bytes of the class for all that its description says."""
-    return described.form is None and described.interfaces is None and bool(described.fields)
+    return described.form is None and described.interfaces is None and len(described.fields) == 1
 
 
 def pushes_arguments(described: UserClass, version: int, guesses: Guesses) -> bool:
