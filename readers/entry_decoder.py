@@ -34,7 +34,7 @@ from stateproc.readers.row_schema import (
     record_batch,
     state_fields,
 )
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.described_classes import described_classes
 
@@ -52,7 +52,7 @@ _ELEMENTS_AT_ONCE = 1 << 20
 _COMMA = 0x2C
 
 
-def check_lists(chunk: RawEntries, state: KeyedState, most: int) -> RawEntries:
+def check_lists(chunk: RawEntries, state: StateDescriptor, most: int) -> RawEntries:
     """The entries as they are. Raises UnsupportedSnapshot for a list of more than ``most`` bytes."""
     long = np.flatnonzero(chunk.ranges[3] - chunk.ranges[2] > most)
     if len(long):
@@ -84,7 +84,7 @@ def _part(chunk: RawEntries, first: int, last: int) -> RawEntries:
 class ElementCutter:
     """Finds where the elements of a list state's entries end, by running the element's program."""
 
-    def __init__(self, state: KeyedState, ctx: LayoutContext) -> None:
+    def __init__(self, state: StateDescriptor, ctx: LayoutContext) -> None:
         value = composite_value(state, ctx)
         assert isinstance(value, Delimited)
         b = Builder()
@@ -122,7 +122,7 @@ class ElementCutter:
         yield replace(entry, ranges=np.array([[key_start], [key_end], [first], [end]]))
 
 
-def check_index(elements: int, entry: RawEntries, state: KeyedState) -> None:
+def check_index(elements: int, entry: RawEntries, state: StateDescriptor) -> None:
     """Raise UnsupportedSnapshot for a list with more elements than list_index can count."""
     if elements > MOST_ELEMENTS:
         raise UnsupportedSnapshot(
@@ -231,7 +231,7 @@ Report: TypeAlias = Callable[[SnapshotError], None]
 
 def decode_entries(
     entries: Iterable[RawEntries],
-    state: KeyedState,
+    state: StateDescriptor,
     ctx: LayoutContext,
     *,
     flatten: bool = False,
@@ -294,7 +294,7 @@ def _counted_on(batch: pa.RecordBatch, before: int) -> pa.RecordBatch:
 
 def _decoded(
     entries: Iterable[RawEntries],
-    state: KeyedState,
+    state: StateDescriptor,
     ctx: LayoutContext,
     *,
     flatten: bool,
@@ -351,7 +351,7 @@ def _decoded(
                 yield record_batch(finished_rows(state, rows, False), schema)
 
 
-def _rows(state: KeyedState, columns: Columns, flatten: bool) -> Columns:
+def _rows(state: StateDescriptor, columns: Columns, flatten: bool) -> Columns:
     if state.kind is StateKind.MAP:
         return flat_entries(state, columns)
     return finished_rows(state, columns, flatten)
@@ -360,7 +360,7 @@ def _rows(state: KeyedState, columns: Columns, flatten: bool) -> Columns:
 class _ValueSkipper:
     """The program for entries whose values cannot be decoded, compiled when the first of them is met."""
 
-    def __init__(self, state: KeyedState, ctx: LayoutContext, raw_keys: bool) -> None:
+    def __init__(self, state: StateDescriptor, ctx: LayoutContext, raw_keys: bool) -> None:
         self._state, self._ctx, self._raw_keys = state, ctx, raw_keys
 
     @cached_property

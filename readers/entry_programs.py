@@ -15,7 +15,7 @@ from stateproc.codec.layouts import Blob, Delimited, Hosted, Layout, Marked, Str
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.codec.temporal import ints, nulls
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Serializer, Undecodable
 from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.runtime.timers import Timer
@@ -47,7 +47,7 @@ class KeyBytes(Serializer):
         return self.inner.type_name
 
 
-def key_layout(state: KeyedState, ctx: LayoutContext) -> Layout:
+def key_layout(state: StateDescriptor, ctx: LayoutContext) -> Layout:
     """Return the layout of the key in a composite key; that of its bytes for a key that nothing can decode.
 
     Raises Undecodable if nothing shows where such a key ends.
@@ -66,7 +66,7 @@ def key_layout(state: KeyedState, ctx: LayoutContext) -> Layout:
         return _key_before(namespace, user_key, unknown)
 
 
-def timer_layout(state: KeyedState, ctx: LayoutContext, *, alone: bool) -> Layout:
+def timer_layout(state: StateDescriptor, ctx: LayoutContext, *, alone: bool) -> Layout:
     """Return the layout of a timer. ``alone``: nothing follows it, so that a key of unknown type has an end."""
     timer = state.value
     try:
@@ -135,7 +135,7 @@ class EntryProgram:
 
 
 def entry_program(
-    state: KeyedState, form: Form, ctx: LayoutContext, *, raw_keys: bool = False, values: bool = True
+    state: StateDescriptor, form: Form, ctx: LayoutContext, *, raw_keys: bool = False, values: bool = True
 ) -> EntryProgram:
     """Compile the state's entries. Raises Undecodable naming the state's part that is not.
 
@@ -174,7 +174,7 @@ def entry_program(
     return EntryProgram(b.build(), columns, marks, raw)
 
 
-def skip_program(state: KeyedState, ctx: LayoutContext) -> Program:
+def skip_program(state: StateDescriptor, ctx: LayoutContext) -> Program:
     """A program that passes the state's entries in a native heap stream."""
     b = Builder()
     if state.kind.is_queue:
@@ -194,7 +194,7 @@ def _emit_span(b: Builder) -> Assembler:
 
 def emit_composite_key(
     b: Builder,
-    state: KeyedState,
+    state: StateDescriptor,
     ctx: LayoutContext,
     columns: dict[str, Assembler],
     raw_keys: bool,
@@ -226,7 +226,7 @@ def emit_composite_key(
     return marks, raw
 
 
-def composite_value(state: KeyedState, ctx: LayoutContext) -> Layout:
+def composite_value(state: StateDescriptor, ctx: LayoutContext) -> Layout:
     """A value as canonical and RocksDB entries hold it."""
     element = TtlSerializer(state.value) if state.ttl else state.value
     if state.kind is StateKind.LIST:
@@ -237,7 +237,7 @@ def composite_value(state: KeyedState, ctx: LayoutContext) -> Layout:
     return element.layout(ctx)
 
 
-def stream_value(state: KeyedState, ctx: LayoutContext) -> Layout:
+def stream_value(state: StateDescriptor, ctx: LayoutContext) -> Layout:
     """A value as native heap snapshots hold it: a complete object of the state's value serializer."""
     element = TtlSerializer(state.value) if state.ttl else state.value
     if state.kind is StateKind.LIST:
@@ -250,7 +250,7 @@ def stream_value(state: KeyedState, ctx: LayoutContext) -> Layout:
 # --- the columns users see -------------------------------------------------------------------------------------
 
 
-def split_ttl(state: KeyedState, value: pa.Array) -> Columns:
+def split_ttl(state: StateDescriptor, value: pa.Array) -> Columns:
     """``value`` and, for TTL states, ``last_access``: in lists and maps one for each element."""
     if not state.ttl:
         return {"value": value}
@@ -322,7 +322,7 @@ def known_or_bytes(serializer: Serializer, ctx: LayoutContext) -> Serializer:
     return serializer
 
 
-def with_opaque_values(state: KeyedState, ctx: LayoutContext) -> KeyedState:
+def with_opaque_values(state: StateDescriptor, ctx: LayoutContext) -> StateDescriptor:
     """Return the state as its entries can be read, if ``ctx`` asks for the bytes of unknown types.
 
     A value, a map's user key and its user value become bytes each by itself. Elements of a list have no length: the

@@ -23,7 +23,7 @@ from stateproc.readers.key_group_blocks import KeyGroupRange, group_ranges
 from stateproc.readers.keyed_file import KeyedFile, SizeRequest, StateSizes
 from stateproc.readers.raw_entries import EntryCounts
 from stateproc.readers.splits import KeyedSplit, SplitRequest, StateScan, split_ranges
-from stateproc.readers.state_descriptor import KeyedState, find_state
+from stateproc.readers.state_descriptor import StateDescriptor, find_state
 from stateproc.serializers import Undecodable
 from stateproc.storage import ByteSource, InlineSource, open_handle
 
@@ -63,7 +63,7 @@ class KeyGroupsSplit(KeyedSplit):
         """Read the file's header, once for this split. Raises CorruptSnapshot, MissingFile, UnknownSnapshotClass."""
         return self.file_header or keyed_header(self.source, self.header_size)
 
-    def declared(self) -> KeyedState | None:
+    def declared(self) -> StateDescriptor | None:
         return find_state(self.header, self.scan.state)
 
 

@@ -19,7 +19,7 @@ from stateproc.readers.header_reader import SharedHeaders
 from stateproc.readers.key_group_blocks import KeyGroupRange
 from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.splits import KeyedSplit, PairScan, SplitRequest, StateScan
-from stateproc.readers.state_descriptor import KeyedState, header_states
+from stateproc.readers.state_descriptor import StateDescriptor, header_states
 from stateproc.storage import ByteSource, InlineSource, SnapshotLocation
 
 
@@ -66,20 +66,20 @@ class SharedStates:
 
     def __init__(self) -> None:
         self.headers = SharedHeaders(read_keyed_header)
-        self._states: dict[int, tuple[KeyedHeader, tuple[KeyedState | str, ...]]] = {}
+        self._states: dict[int, tuple[KeyedHeader, tuple[StateDescriptor | str, ...]]] = {}
         self._readable: dict[tuple[int, ReadOptions], bool] = {}
 
     def __reduce__(self) -> tuple[type[SharedStates], tuple[()]]:
         """Pickle an empty object: headers may be large, and another process reads those that it needs."""
         return SharedStates, ()
 
-    def states(self, header: KeyedHeader) -> tuple[KeyedState | str, ...]:
+    def states(self, header: KeyedHeader) -> tuple[StateDescriptor | str, ...]:
         """Return the header's states by id; the name only of one that is no keyed state."""
         known = self._states.get(id(header))
         return (known or self._states.setdefault(id(header), (header, tuple(header_states(header)))))[1]
 
     def are_readable(
-        self, header: KeyedHeader, options: ReadOptions, check: Callable[[Sequence[KeyedState | str]], bool]
+        self, header: KeyedHeader, options: ReadOptions, check: Callable[[Sequence[StateDescriptor | str]], bool]
     ) -> bool:
         """Return what ``check`` finds of the header's states, once for all files that have this header."""
         states = self.states(header)  # keeps the header, so that its id belongs to no other
@@ -224,7 +224,7 @@ class KeyedFile(ABC):
         return None
 
     @property
-    def states(self) -> tuple[KeyedState | str, ...]:
+    def states(self) -> tuple[StateDescriptor | str, ...]:
         """Return the header's states by id; the name only of one that is no keyed state."""
         header = self.header
         return () if header is None else self.shared.states(header)
@@ -232,7 +232,7 @@ class KeyedFile(ABC):
     @property
     def state_names(self) -> Iterator[str]:
         """Iterate over the names of the keyed states in the header."""
-        return (state.name for state in self.states if isinstance(state, KeyedState))
+        return (state.name for state in self.states if isinstance(state, StateDescriptor))
 
     def splits(self, request: SplitRequest) -> list[KeyedSplit]:
         """Plan splits of a state.
@@ -284,7 +284,7 @@ class KeyedFile(ABC):
         """Find the states whose data cannot be read, see ``unreadable_states``."""
         return {}
 
-    def stores_lengths(self, state: KeyedState) -> bool:
+    def stores_lengths(self, state: StateDescriptor) -> bool:
         """Return whether the end of the state's entries is known even if their values cannot be decoded."""
         return True
 

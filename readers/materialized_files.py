@@ -22,7 +22,7 @@ from stateproc.readers.keyed_file import ErrorsByKeyGroup, KeyedFile, SharedStat
 from stateproc.readers.raw_entries import EntryCounts
 from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.rocksdb.splits import RocksDbFile
-from stateproc.readers.state_descriptor import KeyedState
+from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.storage import ByteSource, SnapshotLocation, read_ranges
 from stateproc.storage.ranges import is_remote
 
@@ -97,7 +97,7 @@ class HeapOrCanonicalFile(KeyGroupsFile):
     def find_unreadable_states(self, options: ReadOptions) -> Mapping[str, ErrorsByKeyGroup]:
         return self.known.find_unreadable_states(options)
 
-    def stores_lengths(self, state: KeyedState) -> bool:
+    def stores_lengths(self, state: StateDescriptor) -> bool:
         return self.known.stores_lengths(state)
 
 

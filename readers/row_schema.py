@@ -15,7 +15,7 @@ from stateproc.codec.layouts import Counted, Layout, Marked, StructLayout, with_
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.codec.temporal import nulls
 from stateproc.readers.entry_programs import LAST_ACCESS_TYPE, Columns, key_layout, last_access, split_ttl, timer_layout
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Serializer, Undecodable
 from stateproc.serializers.runtime.ttl import LAST_ACCESS, TtlSerializer
 
@@ -24,7 +24,7 @@ RAW_KEY = "raw_key"
 
 
 def state_fields(
-    state: KeyedState, ctx: LayoutContext, flatten: bool, *, unknown: pa.DataType | None = None
+    state: StateDescriptor, ctx: LayoutContext, flatten: bool, *, unknown: pa.DataType | None = None
 ) -> list[pa.Field]:
     """The columns of a state's rows.
 
@@ -49,7 +49,9 @@ def state_fields(
     return fields
 
 
-def _value_fields(state: KeyedState, ctx: LayoutContext, flatten: bool, unknown: pa.DataType | None) -> list[pa.Field]:
+def _value_fields(
+    state: StateDescriptor, ctx: LayoutContext, flatten: bool, unknown: pa.DataType | None
+) -> list[pa.Field]:
     collected = state.kind in (StateKind.LIST, StateKind.MAP)
     plain = _type(state.value, ctx if state.kind is not StateKind.LIST else ctx.inner, unknown)
     access: pa.DataType = LAST_ACCESS_TYPE
@@ -84,7 +86,7 @@ def _type(serializer: Serializer, ctx: LayoutContext, unknown: pa.DataType | Non
         return unknown
 
 
-def finished_rows(state: KeyedState, columns: Columns, flatten: bool) -> Columns:
+def finished_rows(state: StateDescriptor, columns: Columns, flatten: bool) -> Columns:
     """Decoded columns (one row per key) as the columns of :func:`state_fields`."""
     columns = dict(columns)
     if state.kind.is_queue:
@@ -101,7 +103,7 @@ def finished_rows(state: KeyedState, columns: Columns, flatten: bool) -> Columns
     return columns
 
 
-def _exploded(state: KeyedState, columns: Columns, value: pa.Array) -> Columns:
+def _exploded(state: StateDescriptor, columns: Columns, value: pa.Array) -> Columns:
     """One row per element or entry."""
     offsets = offsets_of(value)
     lengths = np.diff(offsets)
@@ -123,7 +125,7 @@ def _exploded(state: KeyedState, columns: Columns, value: pa.Array) -> Columns:
     return out
 
 
-def flat_entries(state: KeyedState, columns: Columns) -> Columns:
+def flat_entries(state: StateDescriptor, columns: Columns) -> Columns:
     """Decoded map entries (one row per entry) as flattened rows."""
     columns = dict(columns)
     value, columns["map_key"] = columns.pop("value"), columns.pop("user_key")
@@ -177,22 +179,22 @@ class SerializedValue(Layout):
         return lambda taken: blob_array(taken, lengths, data, pa.binary())
 
 
-def element_layout(state: KeyedState, ctx: LayoutContext) -> Layout:
+def element_layout(state: StateDescriptor, ctx: LayoutContext) -> Layout:
     """Return the layout of a value, a list's element or a map's user value, including its TTL timestamp."""
     return (TtlSerializer(state.value) if state.ttl else state.value).layout(ctx.inner)
 
 
-def serialized_value(state: KeyedState, ctx: LayoutContext) -> Layout:
+def serialized_value(state: StateDescriptor, ctx: LayoutContext) -> Layout:
     """Return the layout of one value or timer as its bytes."""
     return SerializedValue(element_layout(state, ctx))
 
 
-def serialized_items(state: KeyedState, ctx: LayoutContext) -> Layout:
+def serialized_items(state: StateDescriptor, ctx: LayoutContext) -> Layout:
     """Return the layout of a list as its ListSerializer writes it, or of timers: the bytes of each element."""
     return Counted(SerializedValue(element_layout(state, ctx)))
 
 
-def serialized_pairs(state: KeyedState, ctx: LayoutContext) -> Layout:
+def serialized_pairs(state: StateDescriptor, ctx: LayoutContext) -> Layout:
     """Return the layout of a map as its MapSerializer writes it: each user key, and each value with its null mark."""
     assert state.user_key is not None
     value = SerializedValue(Marked(element_layout(state, ctx)))

@@ -23,7 +23,7 @@ from stateproc.readers.key_group_blocks import KeyGroupRange
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.row_schema import KEY_GROUP, RAW_KEY, key_group_array
-from stateproc.readers.state_descriptor import KeyedState, with_python_type
+from stateproc.readers.state_descriptor import StateDescriptor, with_python_type
 from stateproc.readers.state_names import OperatorNames
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.core.registry import load_plugins
@@ -114,7 +114,7 @@ class StateScan:
     null_warning: NullValueWarning = field(default_factory=NullValueWarning, compare=False, repr=False)
     names: OperatorNames | None = field(default=None, repr=False)
 
-    def decoded(self, entries: Iterable[RawEntries], target: KeyedState) -> Iterator[pa.RecordBatch]:
+    def decoded(self, entries: Iterable[RawEntries], target: StateDescriptor) -> Iterator[pa.RecordBatch]:
         """Decode entries of the state ``target``, with bytes or nulls for unknown values if options ask for them."""
         context = self.options.context
         yield from decode_entries(
@@ -126,7 +126,7 @@ class StateScan:
             report=self.null_warning.of(self.operator, self.state) if self.options.on_error == "null" else None,
         )
 
-    def named(self, state: KeyedState) -> KeyedState:
+    def named(self, state: StateDescriptor) -> StateDescriptor:
         """Return the state with the names that its rows have for this read."""
         state = with_python_type(state, self.options.value_types)
         return state if self.names is None else self.names.applied(state)
@@ -216,10 +216,10 @@ class KeyedSplit(ABC):
         return False
 
     @abstractmethod
-    def declared(self) -> KeyedState | None:
+    def declared(self) -> StateDescriptor | None:
         """Return the state's descriptor from the files' header; None if the header does not contain it."""
 
-    def target(self) -> KeyedState | None:
+    def target(self) -> StateDescriptor | None:
         """Return the state's descriptor with the names that its rows have for this read."""
         state = self.declared()
         return None if state is None else self.scan.named(state)
@@ -308,7 +308,7 @@ def read_keys(split: KeyedSplit) -> Iterator[pa.RecordBatch]:
         yield from decode_keys(split.raw_entries(), target, split.scan.options.context)
 
 
-def decode_keys(entries: Iterable[RawEntries], state: KeyedState, ctx: LayoutContext) -> Iterator[pa.RecordBatch]:
+def decode_keys(entries: Iterable[RawEntries], state: StateDescriptor, ctx: LayoutContext) -> Iterator[pa.RecordBatch]:
     """Decode key and namespace of composite entries. Raises CorruptSnapshot naming file and offset."""
     builder = Builder()
     columns: dict[str, Assembler] = {}

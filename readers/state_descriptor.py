@@ -46,8 +46,8 @@ class StateKind(enum.Enum):
 
 
 @dataclass(frozen=True)
-class KeyedState:
-    """One keyed state of a backend header.
+class StateDescriptor:
+    """A keyed state as a header declares it.
 
     ``value``: for LIST the element, for MAP the user value, else the value; TTL is reported by ``ttl`` and not part of
     it. ``user_key``: of MAP. ``state_id``: its position.
@@ -72,7 +72,7 @@ class KeyedState:
         return self.namespace.type_name != "VoidNamespace"
 
 
-def keyed_state(info: StateMetaInfo, state_id: int, key: Serializer) -> KeyedState | None:
+def keyed_state(info: StateMetaInfo, state_id: int, key: Serializer) -> StateDescriptor | None:
     """The state that ``info`` registers; None if its serializers are not those a state has."""
     value = info.value_serializer
     if value is None:
@@ -103,15 +103,15 @@ def keyed_state(info: StateMetaInfo, state_id: int, key: Serializer) -> KeyedSta
         return None
     ttl = isinstance(element, TtlSerializer)
     plain = element.value if isinstance(element, TtlSerializer) else element
-    return KeyedState(info.name, kind, state_id, key, namespace, plain, user_key, ttl)
+    return StateDescriptor(info.name, kind, state_id, key, namespace, plain, user_key, ttl)
 
 
-def header_states(header: KeyedHeader) -> list[KeyedState | str]:
+def header_states(header: KeyedHeader) -> list[StateDescriptor | str]:
     """Return the header's states by id; the name only of one whose serializers are not those of a state."""
     return [keyed_state(info, index, header.key) or info.name for index, info in enumerate(header.states)]
 
 
-def find_state(header: KeyedHeader, name: str) -> KeyedState | None:
+def find_state(header: KeyedHeader, name: str) -> StateDescriptor | None:
     """Return the header's keyed state of that name; None if it has none."""
     for index, info in enumerate(header.states):
         if info.name == name:
@@ -123,7 +123,7 @@ def _kind(name: str) -> StateKind:
     return StateKind[name] if name in StateKind.__members__ else StateKind.UNKNOWN
 
 
-def _queue(name: str, state_id: int, element: Serializer) -> KeyedState | None:
+def _queue(name: str, state_id: int, element: Serializer) -> StateDescriptor | None:
     if not isinstance(element, Timer):
         return None
     kind = StateKind.QUEUE
@@ -131,7 +131,7 @@ def _queue(name: str, state_id: int, element: Serializer) -> KeyedState | None:
         kind = StateKind.EVENT_TIMERS
     elif name.startswith(TIMER_PREFIX + "processing_"):
         kind = StateKind.PROCESSING_TIMERS
-    return KeyedState(name, kind, state_id, element.key, element.namespace, element)
+    return StateDescriptor(name, kind, state_id, element.key, element.namespace, element)
 
 
 # Give the states of Python functions the types that users name (option ``value_type``).
@@ -147,7 +147,7 @@ _WINDOWS = "MAP<TIME_WINDOW, TIME_WINDOW>"
 _parsed = cache(parse_python_type)
 
 
-def with_python_type(state: KeyedState, types: Mapping[str, str]) -> KeyedState:
+def with_python_type(state: StateDescriptor, types: Mapping[str, str]) -> StateDescriptor:
     """Return the state with the type that is given for it; the state itself if there is none.
 
     Raises InvalidOption if the type is none of PyFlink. A type that is none of a map makes a map's values undecodable.

@@ -23,7 +23,7 @@ from stateproc.codec import temporal as t
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.layouts import Converted, Layout
 from stateproc.errors import QueryPlanWarning
-from stateproc.readers.state_descriptor import KeyedState
+from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.structs import TupleOf
 from stateproc.serializers.runtime.timers import Timer
@@ -159,7 +159,7 @@ class StateNames:
     windows: WindowNames | None = None
     user_key_parts: tuple[Names, ...] = ()
 
-    def applied(self, state: KeyedState) -> KeyedState:
+    def applied(self, state: StateDescriptor) -> StateDescriptor:
         """Return the state with these names."""
         key, namespace = renamed(state.key, self.key), self.namespace(state.namespace)
         if isinstance(state.value, Timer):
@@ -174,7 +174,7 @@ class StateNames:
             return serializer
         return NamedWindow(serializer, self.windows)
 
-    def misfits(self, state: KeyedState) -> list[str]:
+    def misfits(self, state: StateDescriptor) -> list[str]:
         """Return of which parts of the state a row has other fields than the plan says, by number or type."""
         parts = [("key", state.key, self.key), ("value", state.value, self.value)]
         if isinstance(state.value, Timer):
@@ -232,11 +232,11 @@ class OperatorNames:
         """Return the names for a state."""
         return next((names for name, names in self.states if name == state), self.others)
 
-    def applied(self, state: KeyedState) -> KeyedState:
+    def applied(self, state: StateDescriptor) -> StateDescriptor:
         """Return the state with its names."""
         return self.of(state.name).applied(state)
 
-    def warn_of_misfits(self, operator: str, states: Mapping[str, KeyedState]) -> None:
+    def warn_of_misfits(self, operator: str, states: Mapping[str, StateDescriptor]) -> None:
         """Warn of states whose rows have other numbers or types of fields than the plan of the query says."""
         problems: dict[str, list[str]] = {}
         for name, state in states.items():

@@ -18,7 +18,7 @@ from stateproc.metadata.handles import KeyedHandle, OperatorHandle, OperatorStre
 from stateproc.readers.entry_decoder import decode_entries
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.row_schema import KEY_GROUP
-from stateproc.readers.state_descriptor import KeyedState, StateKind, keyed_state
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind, keyed_state
 from stateproc.serializers import LayoutContext
 from stateproc.writers.formats.entry_batches import FILE, FILE_ENTRIES, RAW_ENTRIES, cuts, entry_batch
 from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedStateHeader, OperatorStateHeader
@@ -48,7 +48,7 @@ def with_row(error: DuplicateKey, header: KeyedStateHeader, context: LayoutConte
     return DuplicateKey(f"{error.message}: {shown}", where=replace(error.where, state=state.name), advice=error.advice)
 
 
-def _row(state: KeyedState, group: int, key: bytes, value: bytes, context: LayoutContext) -> dict[str, object]:
+def _row(state: StateDescriptor, group: int, key: bytes, value: bytes, context: LayoutContext) -> dict[str, object]:
     data = np.frombuffer(key + value, dtype=np.uint8)
     ranges = np.array([[0], [len(key)], [len(key)], [len(data)]], dtype=np.int64)
     entries = RawEntries(data, np.array([group], dtype=np.int32), ranges, "", 0)

@@ -30,7 +30,7 @@ from stateproc.readers.rocksdb.changed_entries import RocksDbPairScan, stored_fi
 from stateproc.readers.rocksdb.key_ranges import KeySpan, joined, prefix_span
 from stateproc.readers.rocksdb.splits import RocksDbFile
 from stateproc.readers.splits import StateScan
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.storage import SnapshotLocation
 
@@ -52,7 +52,7 @@ class ChangedKeys:
             has what another key had before, or where there are too many to hold.
     """
 
-    def __init__(self, target: KeyedState, context: LayoutContext, max_parallelism: int) -> None:
+    def __init__(self, target: StateDescriptor, context: LayoutContext, max_parallelism: int) -> None:
         self._target, self._context, self._width = target, context, prefix_width(max_parallelism)
         self._keys: dict[int, set[bytes]] = {}
         self._waiting: list[ChangeBlock] = []

@@ -15,7 +15,7 @@ from stateproc.readers.changelog.log_metadata import ChangelogSource, changelog_
 from stateproc.readers.keyed_file import KeyedFile
 from stateproc.readers.materialized_files import open_materialized_file
 from stateproc.readers.splits import KeyedSplit, SplitRequest, StateScan
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import Serializer
 
 
@@ -65,7 +65,7 @@ class ChangelogFile(KeyedFile):
             return None
         return changelog_pair_scan(self.changelog, other.changelog, scan)
 
-    def stores_lengths(self, state: KeyedState) -> bool:
+    def stores_lengths(self, state: StateDescriptor) -> bool:
         """Lists and maps are logged as a count and their items, which have no lengths."""
         if state.kind in (StateKind.LIST, StateKind.MAP):
             return False

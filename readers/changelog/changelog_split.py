@@ -26,7 +26,7 @@ from stateproc.readers.keyed_file import KeyedFile
 from stateproc.readers.materialized_files import open_materialized_file
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.splits import KeyedSplit
-from stateproc.readers.state_descriptor import KeyedState, find_state, keyed_state
+from stateproc.readers.state_descriptor import StateDescriptor, find_state, keyed_state
 from stateproc.serializers.core.registry import load_plugins
 
 _MATERIALIZED_IN_A_RUN = 4
@@ -59,7 +59,7 @@ class ChangelogSplit(KeyedSplit):
     def origin(self) -> str:
         return self.source.name
 
-    def declared(self) -> KeyedState | None:
+    def declared(self) -> StateDescriptor | None:
         load_plugins(self.scan.options.plugins)
         header = changelog_header(self.source)
         state = None if header is None else find_state(header, self.scan.state)
@@ -98,17 +98,17 @@ class ChangelogSplit(KeyedSplit):
             for file in files:
                 yield from file.split(scan, self.groups).read()
 
-    def _replayed(self, target: KeyedState, files: list[KeyedFile], buckets: Buckets) -> Iterator[RawEntries]:
+    def _replayed(self, target: StateDescriptor, files: list[KeyedFile], buckets: Buckets) -> Iterator[RawEntries]:
         """Yield the state after the changes, run of key groups by run of key groups."""
         return self.checked(target, self._runs(target, files, buckets))
 
-    def checked(self, target: KeyedState, entries: Iterable[RawEntries]) -> Iterator[RawEntries]:
+    def checked(self, target: StateDescriptor, entries: Iterable[RawEntries]) -> Iterator[RawEntries]:
         """Check that keys are of the type that the user specified, where nothing else specifies it."""
         if target.key is not self.source.key_type or target.kind.is_queue:
             return iter(entries)
         return checked(entries, target, self.scan.options.context, self.scan.max_parallelism, self.scan.operator)
 
-    def _runs(self, target: KeyedState, files: list[KeyedFile], buckets: Buckets) -> Iterator[RawEntries]:
+    def _runs(self, target: StateDescriptor, files: list[KeyedFile], buckets: Buckets) -> Iterator[RawEntries]:
         stored = sum(file.handle.stored_bytes for file in files)
         per_group = stored // max(len(self.source.handle.key_groups), 1)
         for groups in buckets.runs(_MATERIALIZED_IN_A_RUN * per_group):
@@ -117,13 +117,13 @@ class ChangelogSplit(KeyedSplit):
             yield from compacted_entries(target, materialized, changes, self.scan.options.context, self.origin)
             del changes
 
-    def _collect(self, target: KeyedState, buckets: Buckets) -> None:
+    def _collect(self, target: StateDescriptor, buckets: Buckets) -> None:
         """Collect the target's changes."""
         for block in self.changes(target, self.source.handle.non_materialized, DeclaredStateIds()):
             buckets.add(block)
 
     def changes(
-        self, target: KeyedState, handles: Sequence[LogHandle], declared: DeclaredStateIds
+        self, target: StateDescriptor, handles: Sequence[LogHandle], declared: DeclaredStateIds
     ) -> Iterator[ChangeBlock]:
         """Read the target's changes in parts of the log, in their order.
 
@@ -148,7 +148,7 @@ class ChangelogSplit(KeyedSplit):
                 if info.name == target.name:
                     self._check_same(target, info, None, change.file)
 
-    def materialized(self, target: KeyedState) -> list[KeyedFile]:
+    def materialized(self, target: StateDescriptor) -> list[KeyedFile]:
         """Return the materialized files that contain the target."""
         files = []
         for handle in self.source.handle.materialized:
@@ -156,12 +156,14 @@ class ChangelogSplit(KeyedSplit):
             header = file.header
             assert header is not None
             for info, state in zip(header.states, file.states, strict=True):
-                if info.name == target.name and isinstance(state, KeyedState):
+                if info.name == target.name and isinstance(state, StateDescriptor):
                     self._check_same(target, info, header, self.origin)
                     files.append(file)
         return files
 
-    def _check_same(self, target: KeyedState, info: StateMetaInfo, materialized: KeyedHeader | None, file: str) -> None:
+    def _check_same(
+        self, target: StateDescriptor, info: StateMetaInfo, materialized: KeyedHeader | None, file: str
+    ) -> None:
         """Raise UnsupportedSnapshot if the state's bytes were written by serializers that the target's are not."""
         if keyed_state(info, 0, target.key if materialized is None else materialized.key) == target:
             return

@@ -30,7 +30,7 @@ from stateproc.keygroups.key_group_pruning import key_groups_of_column
 from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle
 from stateproc.readers.error_context import placed
 from stateproc.readers.raw_entries import RawEntries
-from stateproc.readers.state_descriptor import KeyedState
+from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import LayoutContext
 
 
@@ -44,12 +44,12 @@ def null_form(layout: Layout) -> bytes | None:
         return None
 
 
-def is_ambiguous(state: KeyedState) -> bool:
+def is_ambiguous(state: StateDescriptor) -> bool:
     """Return whether key and namespace both have variable length, so that each is followed by its length."""
     return not state.kind.is_queue and state.key.length < 0 and state.namespace.length < 0
 
 
-def user_key_starts(entries: RawEntries, state: KeyedState, ctx: LayoutContext) -> Longs:
+def user_key_starts(entries: RawEntries, state: StateDescriptor, ctx: LayoutContext) -> Longs:
     """Return where the user keys begin in the data of a map's entries, by running the key's program."""
     b = Builder()
     mark = b.column(8, 0)
@@ -92,7 +92,7 @@ ADVICE = (
 
 
 def checked(
-    entries: Iterable[RawEntries], state: KeyedState, ctx: LayoutContext, max_parallelism: int, operator: str
+    entries: Iterable[RawEntries], state: StateDescriptor, ctx: LayoutContext, max_parallelism: int, operator: str
 ) -> Iterator[RawEntries]:
     """Yield the entries if their keys are of the type that the user specified.
 
@@ -110,7 +110,7 @@ def checked(
         raise CorruptSnapshot(error.message, where=error.where, advice=advice) from error
 
 
-def _key_reader(state: KeyedState, ctx: LayoutContext) -> Callable[[RawEntries], pa.Array]:
+def _key_reader(state: StateDescriptor, ctx: LayoutContext) -> Callable[[RawEntries], pa.Array]:
     """Return a function that reads the first keys of entries, without the rest of the entries."""
     b = Builder()
     assemble = state.key.layout(ctx.inner).emit(b, False)
@@ -133,7 +133,7 @@ def _key_reader(state: KeyedState, ctx: LayoutContext) -> Callable[[RawEntries],
 
 
 def _check(
-    chunk: RawEntries, keys: pa.Array, state: KeyedState, ctx: LayoutContext, max_parallelism: int, operator: str
+    chunk: RawEntries, keys: pa.Array, state: StateDescriptor, ctx: LayoutContext, max_parallelism: int, operator: str
 ) -> None:
     groups = chunk.key_groups[: len(keys)].tolist()
     # Where the type is right, one look-up of all keys shows it; look-ups of single keys take longer than the replay.

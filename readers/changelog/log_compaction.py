@@ -30,7 +30,7 @@ from stateproc.readers.changelog.records import (
 )
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.row_schema import element_layout
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext
 
 # Compact changes that merge namespaces: kernels apply them one after another.
@@ -146,7 +146,7 @@ def composed(
     offsets[len(key_at)] = used
 
 
-def check_settled(held: Longs, groups: Longs, state: KeyedState, file: str) -> None:
+def check_settled(held: Longs, groups: Longs, state: StateDescriptor, file: str) -> None:
     """Raise UnsupportedSnapshot if only the job's reduce or aggregate function can compute a value.
 
     held: of `last_values`; groups: int64, the keys' key groups.
@@ -209,7 +209,7 @@ def _joined_rows(parts: Sequence[ChangeRows]) -> ChangeRows:
 
 
 def compacted_entries(
-    state: KeyedState, materialized: Iterable[RawEntries], found: Records, ctx: LayoutContext, file: str
+    state: StateDescriptor, materialized: Iterable[RawEntries], found: Records, ctx: LayoutContext, file: str
 ) -> Iterator[RawEntries]:
     """Apply changes to materialized entries and yield the resulting entries by key group.
 
@@ -236,7 +236,7 @@ def compacted_entries(
 class RowCollector:
     """Collect rows, and references to the buffers that their addresses point into."""
 
-    def __init__(self, state: KeyedState, ctx: LayoutContext) -> None:
+    def __init__(self, state: StateDescriptor, ctx: LayoutContext) -> None:
         self._state, self._ctx = state, ctx
         self._rows: list[ChangeRows] = []
         self._buffers: list[object] = []

@@ -27,7 +27,7 @@ from stateproc.errors import CorruptSnapshot, Where
 from stateproc.readers.changelog.change_blocks import Change, ChangeBlock
 from stateproc.readers.error_context import placed
 from stateproc.readers.row_schema import SerializedValue, serialized_items, serialized_pairs
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext
 
 # Operations of change records, and what follows key and namespace in each.
@@ -96,7 +96,7 @@ OPERANDS: dict[StateKind, dict[Operation, Operand]] = {
 """The operations that each kind of state logs."""
 
 
-def operand_layout(operand: Operand, state: KeyedState, ctx: LayoutContext) -> Layout | None:
+def operand_layout(operand: Operand, state: StateDescriptor, ctx: LayoutContext) -> Layout | None:
     """The operand's layout, up to the end of the record."""
     if operand is Operand.ONE:
         return Blob(ops.LENGTH_REST)
@@ -165,7 +165,7 @@ def records(blocks: Sequence[ChangeBlock]) -> Records:
     return Records(data, starts, ends, data[starts], groups, places, files)
 
 
-def check_operations(found: Records, state: KeyedState) -> None:
+def check_operations(found: Records, state: StateDescriptor) -> None:
     """Raise CorruptSnapshot for a change by an operation that no such state logs."""
     allowed = np.zeros(256, dtype=np.bool_)
     allowed[list(OPERANDS[state.kind])] = True
@@ -196,7 +196,7 @@ class ChangeOperands:
     items: pa.Array | None
 
 
-def operands_of(found: Records, operation: Operation, state: KeyedState, ctx: LayoutContext) -> ChangeOperands:
+def operands_of(found: Records, operation: Operation, state: StateDescriptor, ctx: LayoutContext) -> ChangeOperands:
     """Take the changes of one operation apart. Raises CorruptSnapshot naming file and offset."""
     which = np.flatnonzero(found.operations == int(operation)).astype(np.int64)
     operand = OPERANDS[state.kind][operation]
@@ -240,7 +240,7 @@ def operands_of(found: Records, operation: Operation, state: KeyedState, ctx: La
     return ChangeOperands(which, key_ends, scope_ends, user_ends, pa.concat_arrays(arrays) if arrays else None)
 
 
-def _fail(failure: DecodeFailure, found: Records, index: int, state: KeyedState) -> None:
+def _fail(failure: DecodeFailure, found: Records, index: int, state: StateDescriptor) -> None:
     """Raise with the change's place."""
     change, start = found.change(index), int(found.starts[index])
     with placed(change.file, lambda position: change.at + position - start, state.name):

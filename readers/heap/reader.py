@@ -60,7 +60,7 @@ from stateproc.readers.row_schema import (
     serialized_value,
     state_fields,
 )
-from stateproc.readers.state_descriptor import KeyedState, StateKind, header_states
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind, header_states
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.serializers.core.registry import load_plugins
 from stateproc.serializers.described_classes import described_classes
@@ -73,8 +73,8 @@ _ROWS_AT_ONCE = 1 << 16
 def heap_batches(
     source: ByteSource,
     ranges: Sequence[KeyGroupRange],
-    states: Sequence[KeyedState | str],
-    target: KeyedState,
+    states: Sequence[StateDescriptor | str],
+    target: StateDescriptor,
     ctx: LayoutContext,
     *,
     compressed: bool,
@@ -98,8 +98,8 @@ def heap_batches(
 def heap_entries(
     source: ByteSource,
     ranges: Sequence[KeyGroupRange],
-    states: Sequence[KeyedState | str],
-    target: KeyedState,
+    states: Sequence[StateDescriptor | str],
+    target: StateDescriptor,
     ctx: LayoutContext,
     program: EntryProgram,
     finish: Callable[[Columns], Out],
@@ -138,8 +138,8 @@ class _SectionDecoder(Generic[Out]):
     def __init__(
         self,
         file: str,
-        states: Sequence[KeyedState | str],
-        target: KeyedState,
+        states: Sequence[StateDescriptor | str],
+        target: StateDescriptor,
         ctx: LayoutContext,
         program: EntryProgram,
         finish: Callable[[Columns], Out],
@@ -156,7 +156,7 @@ class _SectionDecoder(Generic[Out]):
         described = {
             number: described_classes(state.serializers, ctx)
             for number, state in enumerate(states)
-            if isinstance(state, KeyedState)
+            if isinstance(state, StateDescriptor)
         }
         self._doubtful = frozenset(number for number, classes in described.items() if classes)
         self._described = tuple(dict.fromkeys(name for classes in described.values() for name in classes))
@@ -341,7 +341,7 @@ class _SectionDecoder(Generic[Out]):
 Groups = npt.NDArray[np.int32]
 
 
-def serialized_program(state: KeyedState, ctx: LayoutContext) -> EntryProgram:
+def serialized_program(state: StateDescriptor, ctx: LayoutContext) -> EntryProgram:
     """Compile a program that divides heap entries into the bytes of namespace, key and value (or items, or pairs).
 
     Of timers there is the value only. Raises Undecodable.
@@ -356,7 +356,7 @@ def serialized_program(state: KeyedState, ctx: LayoutContext) -> EntryProgram:
     return EntryProgram(b.build(), columns, -1, None)
 
 
-def composite_entries(columns: Columns, state: KeyedState, file: str) -> RawEntries:
+def composite_entries(columns: Columns, state: StateDescriptor, file: str) -> RawEntries:
     """Assemble composite entries; empty lists and maps have none.
 
     Args:
@@ -422,7 +422,7 @@ _READ_AT_ONCE = 1 << 20
 def measure_heap(
     source: ByteSource,
     ranges: Sequence[KeyGroupRange],
-    states: Sequence[KeyedState | str],
+    states: Sequence[StateDescriptor | str],
     ctx: LayoutContext,
     *,
     compressed: bool,
@@ -442,7 +442,7 @@ def measure_heap(
         """Return the file offset of a position; in compressed key groups only that of the group is known."""
         return ranges[row].start + (0 if compressed else position)
 
-    types = [part for state in states if isinstance(state, KeyedState) for part in state.serializers]
+    types = [part for state in states if isinstance(state, StateDescriptor) for part in state.serializers]
     described = described_classes(types, ctx)
     with placed(source.name, offset, described=described):
         for row, item in enumerate(ranges):
@@ -452,7 +452,7 @@ def measure_heap(
     return EntryCounts(tuple(item.key_group for item in ranges), entries, sizes)
 
 
-def _machine(state: KeyedState | str, ctx: LayoutContext) -> Machine:
+def _machine(state: StateDescriptor | str, ctx: LayoutContext) -> Machine:
     if isinstance(state, str):
         raise Undecodable(f"nothing is known of state '{state}'")
     return Machine(skip_program(state, ctx))
@@ -575,5 +575,5 @@ class HeapFile(KeyGroupsFile):
             whole=options.on_error == "null",
         )
 
-    def stores_lengths(self, state: KeyedState) -> bool:
+    def stores_lengths(self, state: StateDescriptor) -> bool:
         return False

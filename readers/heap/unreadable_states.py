@@ -22,7 +22,7 @@ from stateproc.readers.entry_programs import skip_program
 from stateproc.readers.key_group_blocks import KeyGroupRange, decompress_frames, frames
 from stateproc.readers.keyed_file import ErrorsByKeyGroup
 from stateproc.readers.splits import split_ranges
-from stateproc.readers.state_descriptor import KeyedState
+from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage import ByteSource
 from stateproc.storage.ranges import reading_ahead
@@ -72,7 +72,7 @@ def hidden_state_error(
 def unreadable_states(
     source: ByteSource,
     ranges: Sequence[KeyGroupRange],
-    states: Sequence[KeyedState | str],
+    states: Sequence[StateDescriptor | str],
     ctx: LayoutContext,
     *,
     compressed: bool,
@@ -107,7 +107,7 @@ def unreadable_states(
     return probe.errors
 
 
-def have_known_ends(states: Sequence[KeyedState | str], ctx: LayoutContext) -> bool:
+def have_known_ends(states: Sequence[StateDescriptor | str], ctx: LayoutContext) -> bool:
     """Return whether the types of all states say where values end, so that nothing has to be read to find out."""
     return _all_end([_skipper(state, ctx) for state in states])
 
@@ -132,7 +132,7 @@ def _read_groups(
                 yield item, raw
 
 
-def _skipper(state: KeyedState | str, ctx: LayoutContext) -> Machine | SnapshotError:
+def _skipper(state: StateDescriptor | str, ctx: LayoutContext) -> Machine | SnapshotError:
     """Return a program that skips entries of the state, or why there is none."""
     try:
         if isinstance(state, str):
@@ -147,7 +147,7 @@ class _Probe:
     """Walks key groups and collects the errors of states."""
 
     file: str
-    states: Sequence[KeyedState | str]
+    states: Sequence[StateDescriptor | str]
     skippers: Sequence[Machine | SnapshotError]
     compressed: bool
     errors: dict[str, dict[int, SnapshotError]] = field(default_factory=dict)

@@ -38,7 +38,7 @@ from stateproc.readers.rocksdb.prefetch import Fetcher
 from stateproc.readers.rocksdb.sorted_runs import open_file
 from stateproc.readers.rocksdb.table import Index, table_properties
 from stateproc.readers.splits import KeyedSplit, SplitRequest, StateScan
-from stateproc.readers.state_descriptor import KeyedState, find_state
+from stateproc.readers.state_descriptor import StateDescriptor, find_state
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
 from stateproc.storage.ranges import is_remote
 
@@ -139,7 +139,7 @@ class RocksDbSplit(KeyedSplit):
         """Read the database's header, once for this split."""
         return self.file_header or read_whole_header(self.meta.read_all(MAX_HEADER), self.meta.name, read_keyed_header)
 
-    def declared(self) -> KeyedState | None:
+    def declared(self) -> StateDescriptor | None:
         return find_state(self.header, self.scan.state)
 
     def raw_entries(self) -> Iterator[RawEntries]:

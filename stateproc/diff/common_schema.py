@@ -11,7 +11,7 @@ import pyarrow as pa
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.model.schema_merging import aligned, merged_schema, merged_type
 from stateproc.model.state import State
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import Serializer
 from stateproc.serializers.kryo.serializer import Kryo
 
@@ -149,7 +149,7 @@ def batch_of(table: pa.Table) -> pa.RecordBatch:
 # Whether equal bytes of two states' entries are equal rows: what their serializers have to do with it.
 
 
-def have_equal_codecs(targets: Sequence[KeyedState], kryo: Collection[object]) -> bool:
+def have_equal_codecs(targets: Sequence[StateDescriptor], kryo: Collection[object]) -> bool:
     """Return whether equal bytes are equal rows: all states have the same serializers, which encode alike.
 
     Args:
@@ -166,11 +166,11 @@ def has_kryo(serializer: Serializer) -> bool:
     return isinstance(serializer, Kryo) or any(has_kryo(part) for part in serializer.nested)
 
 
-def _codec(target: KeyedState) -> tuple[object, ...]:
+def _codec(target: StateDescriptor) -> tuple[object, ...]:
     """Return what determines the meaning of a state's bytes."""
     kind = target.kind if target.kind in (StateKind.LIST, StateKind.MAP) else StateKind.VALUE
     return kind, target.key, target.namespace, target.user_key, target.value, target.ttl
 
 
-def _serializers(target: KeyedState) -> Iterator[Serializer]:
+def _serializers(target: StateDescriptor) -> Iterator[Serializer]:
     yield from (item for item in (target.key, target.namespace, target.user_key, target.value) if item is not None)

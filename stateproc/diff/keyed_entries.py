@@ -54,12 +54,12 @@ from stateproc.diff.entry_table import (
 from stateproc.diff.key_group_units import KeyGroupUnit
 from stateproc.diff.row_identity import cut_rows
 from stateproc.errors import SnapshotError
-from stateproc.model.keyed_state import KeyedStateView
+from stateproc.model.keyed_state import KeyedState
 from stateproc.readers.entry_decoder import Report, decode_entries
 from stateproc.readers.entry_programs import with_opaque_values
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.splits import PairScan
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 
@@ -77,7 +77,7 @@ class FilePair:
     """
 
     key_groups: range
-    states: tuple[KeyedState, KeyedState]
+    states: tuple[StateDescriptor, StateDescriptor]
     scan: PairScan
 
 
@@ -92,7 +92,7 @@ class FilePairs:
         SnapshotError: A file cannot be read.
     """
 
-    def __init__(self, left: KeyedStateView, right: KeyedStateView) -> None:
+    def __init__(self, left: KeyedState, right: KeyedState) -> None:
         self._views = left, right
         same = left.operator.max_parallelism == right.operator.max_parallelism
         self._pairs = tuple(_pairs(left, right)) if same else ()
@@ -111,7 +111,7 @@ class FilePairs:
         """Whether all entries of both are read."""
         return not self._pairs
 
-    def chunks(self, unit: KeyGroupUnit) -> Iterator[tuple[int, KeyedState, RawEntries]]:
+    def chunks(self, unit: KeyGroupUnit) -> Iterator[tuple[int, StateDescriptor, RawEntries]]:
         """Read key groups of both snapshots, without entries that are the same in both.
 
         Yields the side (0 or 1), the state as its file describes it, entries.
@@ -130,8 +130,8 @@ class FilePairs:
 
 
 def whole_chunks(
-    side: int, view: KeyedStateView, key_groups: Sequence[int]
-) -> Iterator[tuple[int, KeyedState, RawEntries]]:
+    side: int, view: KeyedState, key_groups: Sequence[int]
+) -> Iterator[tuple[int, StateDescriptor, RawEntries]]:
     """Read all entries of some key groups of one snapshot, as `FilePairs.chunks` does."""
     for split in view.group_splits(key_groups) if key_groups else ():
         target = split.target()
@@ -140,7 +140,7 @@ def whole_chunks(
                 yield side, target, chunk
 
 
-def _pairs(left: KeyedStateView, right: KeyedStateView) -> Iterator[FilePair]:
+def _pairs(left: KeyedState, right: KeyedState) -> Iterator[FilePair]:
     """Pair files of the same key groups whose states have equal serializers and much in common."""
     single = (left.key_group_owners == 1) & (right.key_group_owners == 1)
     kryo = {view.operator.options.kryo for view in (left, right)}
@@ -169,7 +169,7 @@ _BUCKETS = 64
 class FileEntries:
     """The entries of one file, which are rows ``start`` to ``stop`` of a table."""
 
-    target: KeyedState
+    target: StateDescriptor
     start: int
     stop: int
 
@@ -191,10 +191,10 @@ class EntryCollector:
 
     def __init__(self) -> None:
         self._tables: list[EntryTable] = []
-        self._files: list[tuple[KeyedState, int]] = []
+        self._files: list[tuple[StateDescriptor, int]] = []
         self.bytes = 0
 
-    def add(self, target: KeyedState, chunk: RawEntries) -> None:
+    def add(self, target: StateDescriptor, chunk: RawEntries) -> None:
         """Add entries of a file; those of one file come one after another."""
         table = entries_of_chunk(chunk)
         self.bytes += _held_bytes(table)
@@ -203,7 +203,7 @@ class EntryCollector:
             self._files.append((target, 0))
         self._files[-1] = target, self._files[-1][1] + len(table)
 
-    def taken(self) -> Iterator[tuple[KeyedState, EntryTable]]:
+    def taken(self) -> Iterator[tuple[StateDescriptor, EntryTable]]:
         """Return the entries file by file, in parts of about SPILLED_AT_ONCE bytes, and forget them."""
         tables, files = deque(self._tables), self._files
         self._tables, self._files, self.bytes = [], [], 0
@@ -231,7 +231,7 @@ class EntryCollector:
 class _Stored:
     """Entries of one bucket in the temporary file."""
 
-    target: KeyedState
+    target: StateDescriptor
     at: int
     rows: int
     data_bytes: int
@@ -251,12 +251,12 @@ class SpilledSide:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def add_all(self, tables: Iterable[tuple[KeyedState, EntryTable]]) -> None:
+    def add_all(self, tables: Iterable[tuple[StateDescriptor, EntryTable]]) -> None:
         """Divide the entries of files."""
         for target, table in tables:
             self.add(target, table)
 
-    def add(self, target: KeyedState, table: EntryTable) -> None:
+    def add(self, target: StateDescriptor, table: EntryTable) -> None:
         """Divide entries of a file."""
         buckets = np.empty(len(table), dtype=np.int64)
         hash_buckets(table.table, SEED, _BUCKETS - 1, buckets)
@@ -292,7 +292,7 @@ BUCKETS = range(_BUCKETS)
 
 
 _TTL_BYTES = 8
-KeyedViews: TypeAlias = "tuple[KeyedStateView | None, KeyedStateView | None]"
+KeyedViews: TypeAlias = "tuple[KeyedState | None, KeyedState | None]"
 """A state in the first snapshot and in the second one."""
 
 
@@ -376,7 +376,7 @@ class KeyedEntriesComparison:
                 return
         yield self._changes((sides[0].side(), sides[1].side()), unit.bytes)
 
-    def _chunks(self, unit: KeyGroupUnit) -> Iterator[tuple[int, KeyedState, RawEntries]]:
+    def _chunks(self, unit: KeyGroupUnit) -> Iterator[tuple[int, StateDescriptor, RawEntries]]:
         """Read the entries of both snapshots: (0 or 1, the state as its file describes it, entries)."""
         if self.pairs is not None:
             yield from self.pairs.chunks(unit)
@@ -388,7 +388,7 @@ class KeyedEntriesComparison:
     def _spilled_changes(
         self,
         held: Sequence[EntryCollector],
-        chunks: Iterator[tuple[int, KeyedState, RawEntries]],
+        chunks: Iterator[tuple[int, StateDescriptor, RawEntries]],
         unit: KeyGroupUnit,
     ) -> Iterator[UnitChanges]:
         """Divide the entries by their keys into buckets on disk, and compare one bucket after the other."""
@@ -452,7 +452,7 @@ class KeyedEntriesComparison:
         skips = target.ttl and not self._form.times and target.kind is not StateKind.LIST
         return ValueForm(target.kind is StateKind.MAP, _TTL_BYTES if skips else 0)
 
-    def _row_set(self, side: SideEntries, rows: Longs, view: KeyedStateView | None) -> RowSet:
+    def _row_set(self, side: SideEntries, rows: Longs, view: KeyedState | None) -> RowSet:
         """Decode some rows of a table, which are in ascending order, to compare them."""
         found, has_failed = self._decoded(side, rows, view, self._schema)
         # Nulls that stand for values which cannot be decoded are compared by their bytes.
@@ -460,7 +460,7 @@ class KeyedEntriesComparison:
         return row_set(found, self._keys, self._values, added)
 
     def _decoded(
-        self, side: SideEntries, rows: Longs, view: KeyedStateView | None, schema: pa.Schema
+        self, side: SideEntries, rows: Longs, view: KeyedState | None, schema: pa.Schema
     ) -> tuple[pa.RecordBatch, bool]:
         """Decode some rows of a table; return them, and whether there are values that cannot be decoded."""
         batches: list[pa.RecordBatch] = []
@@ -475,7 +475,7 @@ class KeyedEntriesComparison:
 
 
 def _batches(
-    entries: RawEntries, target: KeyedState, context: LayoutContext, flatten: bool, report: Report
+    entries: RawEntries, target: StateDescriptor, context: LayoutContext, flatten: bool, report: Report
 ) -> Iterator[pa.RecordBatch]:
     readable = with_opaque_values(target, context)
     yield from decode_entries([entries], readable, context, flatten=flatten, report=report)

@@ -36,7 +36,7 @@ from stateproc.diff.entry_table import Matches
 from stateproc.diff.key_group_units import KeyGroupUnit, aligned_units
 from stateproc.diff.keyed_entries import KeyedEntriesComparison, KeyedViews
 from stateproc.errors import SnapshotError
-from stateproc.model.keyed_state import KeyedStateView
+from stateproc.model.keyed_state import KeyedState
 from stateproc.model.operator_state import opened_state
 from stateproc.model.parallel_scan import read_in_order, thread_count, useful_threads
 from stateproc.model.schema_merging import aligned
@@ -356,7 +356,7 @@ def _comparison(
         return OperatorRowsComparison(exact, form, others)
     if all(isinstance(view, TimerView) and not view.has_raw_timers for view in present):
         return TimersComparison(exact, form, others, count_all=count_all)
-    if not all(isinstance(view, KeyedStateView) and not view.under_state_windows for view in present):
+    if not all(isinstance(view, KeyedState) and not view.under_state_windows for view in present):
         return RowsComparison(exact, form, others)
     try:
         return KeyedEntriesComparison(exact, form, others, count_all=count_all)

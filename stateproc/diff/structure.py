@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import InvalidOption, NotFound, not_found
-from stateproc.model.keyed_state import KeyedStateView
+from stateproc.model.keyed_state import KeyedState
 from stateproc.model.operator import Operator
 from stateproc.model.state import State
 
@@ -203,7 +203,7 @@ def state_changes_of(pair: StatePair) -> tuple[PropertyChange, ...]:
 
 def _has_other_serializers(left: State, right: State) -> bool:
     """Whether states of the same types have serializers of other settings, such as registered subclasses."""
-    if not (isinstance(left, KeyedStateView) and isinstance(right, KeyedStateView)):
+    if not (isinstance(left, KeyedState) and isinstance(right, KeyedState)):
         return False
     return replace(left.keyed, state_id=0) != replace(right.keyed, state_id=0)
 

@@ -16,7 +16,7 @@ from stateproc.model.operator_state import OperatorFile
 from stateproc.model.state import State
 from stateproc.readers.keyed_file import KeyedFile
 from stateproc.readers.read_options import ReadOptions
-from stateproc.readers.state_descriptor import KeyedState
+from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import Serializer
 from stateproc.serializers.core.base import CaseClassArity
 from stateproc.serializers.flinkx.case_classes import FlinkxCaseClass
@@ -59,7 +59,7 @@ def file_needs_arity(file: KeyedFile, given: ReadOptions) -> bool:
 
 def _serializers_in(file: KeyedFile) -> Iterator[Serializer]:
     for state in file.states:
-        if isinstance(state, KeyedState):
+        if isinstance(state, StateDescriptor):
             yield from (state.key, state.namespace, state.value)
             if state.user_key is not None:
                 yield state.user_key

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from stateproc.errors import SnapshotError
 from stateproc.metadata.backend import KeyedHeader, StateMetaInfo
-from stateproc.readers.state_descriptor import KeyedState, StateKind, keyed_state
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind, keyed_state
 from stateproc.readers.state_names import OperatorNames
 from stateproc.row_formats.column_types import spark_type
 from stateproc.serializers import PROXY_VERSION, LayoutContext, Serializer
@@ -352,7 +352,7 @@ _VALUE = "VALUE_SERIALIZER"
 
 
 def keyed_types(
-    state: KeyedState, header: KeyedHeader, context: LayoutContext, names: OperatorNames | None = None
+    state: StateDescriptor, header: KeyedHeader, context: LayoutContext, names: OperatorNames | None = None
 ) -> tuple[DescribedType, ...]:
     """Describe key, namespace and values of a keyed state.
 
@@ -402,7 +402,7 @@ def value_snapshot(info: StateMetaInfo) -> tuple[str | None, int | None]:
     return outer.class_name, outer.version
 
 
-def _classes_of_renamed(plain: KeyedState, named: KeyedState, classes: SnapshotClasses) -> SnapshotClasses:
+def _classes_of_renamed(plain: StateDescriptor, named: StateDescriptor, classes: SnapshotClasses) -> SnapshotClasses:
     """Return the snapshots of the serializers whose rows have other names, which are other objects."""
     pairs = [(plain.key, named.key), (plain.namespace, named.namespace), (plain.value, named.value)]
     if plain.user_key is not None and named.user_key is not None:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from stateproc.codec.arrow_arrays import numbers_of
 from stateproc.errors import InvalidOption, NotFound, SnapshotError
-from stateproc.model.keyed_state import KeyedStateView
+from stateproc.model.keyed_state import KeyedState
 from stateproc.model.null_values import warn_of_nulls
 from stateproc.model.operator_context import OperatorContext
 from stateproc.model.schema_merging import aligned, aligned_array
@@ -140,7 +140,7 @@ class WideState(State):
     too; reading it is an error, or null if the option ``on_error`` is 'null'.
     """
 
-    def __init__(self, operator: OperatorContext, states: Sequence[KeyedStateView]) -> None:
+    def __init__(self, operator: OperatorContext, states: Sequence[KeyedState]) -> None:
         super().__init__(operator, operator.uid_or_id, "all keyed states", "keyed")
         self._states = tuple(states)
         self._columns = column_names(states)
@@ -220,7 +220,7 @@ class WideState(State):
         return self._states[0].key_groups_of(keys)
 
 
-def wide_state(operator: OperatorContext, keyed: Sequence[KeyedStateView], namespace: str | None) -> WideState:
+def wide_state(operator: OperatorContext, keyed: Sequence[KeyedState], namespace: str | None) -> WideState:
     """Join the keyed states whose namespaces have one type.
 
     Args:
@@ -256,7 +256,7 @@ def wide_state(operator: OperatorContext, keyed: Sequence[KeyedStateView], names
     return WideState(operator, inside)
 
 
-def _check_readable(operator: OperatorContext, states: Sequence[KeyedStateView]) -> None:
+def _check_readable(operator: OperatorContext, states: Sequence[KeyedState]) -> None:
     """Raise the first state's error if none can be read, nor the keys of one whose values are to be null."""
     problems = []
     for state in states:

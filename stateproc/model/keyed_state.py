@@ -25,7 +25,7 @@ from stateproc.readers.keyed_file import KeyedFile
 from stateproc.readers.rocksdb.key_ranges import Prefixes
 from stateproc.readers.row_schema import record_batch, state_fields
 from stateproc.readers.splits import ALL_ROWS, KeyedSplit, MappedSplit, ScanRequest, Split, SplitRequest, StateScan
-from stateproc.readers.state_descriptor import KeyedState, StateKind, with_python_type
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind, with_python_type
 from stateproc.readers.state_names import NamedWindow
 from stateproc.serializers import Undecodable
 from stateproc.serializers.pyflink import MISFIT_ADVICE, PythonElement
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 _VALUE = "value"
 
 
-def python_element(state: KeyedState) -> PythonElement | None:
+def python_element(state: StateDescriptor) -> PythonElement | None:
     """Return the type of a Python state; None for other states, and without a given type."""
     return state.value if isinstance(state.value, PythonElement) else None
 
 
-def python_schema(schema: pa.Schema, state: KeyedState, flatten: bool) -> pa.Schema:
+def python_schema(schema: pa.Schema, state: StateDescriptor, flatten: bool) -> pa.Schema:
     """Return the schema of a Python state's rows, from that of the lists that are stored."""
     element = python_element(state)
     if element is None or state.kind is not StateKind.LIST:
@@ -76,7 +76,7 @@ class PythonSplit(MappedSplit):
         flatten: Whether each element of a list is a row.
     """
 
-    state: KeyedState
+    state: StateDescriptor
     schema: pa.Schema
     flatten: bool
 
@@ -138,7 +138,7 @@ class PythonSplit(MappedSplit):
             )
 
 
-def python_splits(splits: Iterable[Split], view: KeyedStateView, *, flatten: bool) -> list[Split]:
+def python_splits(splits: Iterable[Split], view: KeyedState, *, flatten: bool) -> list[Split]:
     """Return splits of a Python state's values where their type is given, else the splits as they are."""
     if python_element(view.keyed) is None:
         return list(splits)
@@ -151,10 +151,10 @@ class StateInFile:
     """A state in the file of one subtask."""
 
     file: KeyedFile
-    state: KeyedState
+    state: StateDescriptor
 
 
-class KeyedStateView(State):
+class KeyedState(State):
     """A keyed state.
 
     Args:
@@ -180,7 +180,7 @@ class KeyedStateView(State):
         self.ttl = first.ttl
 
     @property
-    def keyed(self) -> KeyedState:
+    def keyed(self) -> StateDescriptor:
         """The state as the first header describes it."""
         return self._parts[0].state
 
@@ -199,7 +199,7 @@ class KeyedStateView(State):
         return owners
 
     @property
-    def declared(self) -> tuple[KeyedState, ...]:
+    def declared(self) -> tuple[StateDescriptor, ...]:
         """The state as each header describes it, without repetitions."""
         different = {id(part.state): part.state for part in self._parts}
         return tuple(dict.fromkeys(different.values()))
@@ -471,14 +471,16 @@ class KeyedStateView(State):
         return key_prefixes(self.keyed.key, keys, context, self.operator.max_parallelism, self.key_groups_of)
 
 
-def _changed(parts: Sequence[StateInFile], change: Callable[[KeyedState], KeyedState]) -> tuple[StateInFile, ...]:
+def _changed(
+    parts: Sequence[StateInFile], change: Callable[[StateDescriptor], StateDescriptor]
+) -> tuple[StateInFile, ...]:
     """Return the parts with names or types for rows; states that many subtasks share stay shared."""
     states = {id(part.state): part.state for part in parts}
     named = {key: change(state) for key, state in states.items()}
     return tuple(StateInFile(part.file, named[id(part.state)]) for part in parts)
 
 
-def _value_type(state: KeyedState) -> str:
+def _value_type(state: StateDescriptor) -> str:
     inner = state.value.type_name
     if state.kind.value == "list":
         return f"List<{inner}>"

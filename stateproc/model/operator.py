@@ -15,7 +15,7 @@ from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.handles import KeyGroupsHandle, StatePartition
 from stateproc.model.case_class_arity import file_needs_arity, settled_options
 from stateproc.model.joined_table import WideState, wide_state
-from stateproc.model.keyed_state import KeyedStateView, StateInFile
+from stateproc.model.keyed_state import KeyedState, StateInFile
 from stateproc.model.operator_context import OperatorContext
 from stateproc.model.operator_labels import label_of_states
 from stateproc.model.operator_state import OperatorFile, OperatorStateView, opened_state
@@ -26,7 +26,7 @@ from stateproc.readers.changelog.composite_keys import key_handles_of
 from stateproc.readers.keyed_file import KeyedFile, SharedStates
 from stateproc.readers.operator_state import state_info
 from stateproc.readers.read_options import ReadOptions
-from stateproc.readers.state_descriptor import PREFIX, KeyedState, StateKind
+from stateproc.readers.state_descriptor import PREFIX, StateDescriptor, StateKind
 from stateproc.readers.state_names import OperatorNames
 from stateproc.readers.timers import RawTimers, open_raw_timers
 from stateproc.serializers.core.base import CaseClassArity
@@ -227,19 +227,19 @@ class Operator:
         return tuple(error.at(operator=self.display) for error in self._raw_timers[1])
 
     @cached_property
-    def _keyed(self) -> dict[str, KeyedStateView]:
+    def _keyed(self) -> dict[str, KeyedState]:
         unreadable = {id(file) for file, _ in self.unreadable_keyed_files}
         parts: dict[str, list[StateInFile]] = {}
         for file in self.keyed_files:
             if id(file) in unreadable:
                 continue
             for state in file.states:
-                if isinstance(state, KeyedState):
+                if isinstance(state, StateDescriptor):
                     parts.setdefault(state.name, []).append(StateInFile(file, state))
         if self._row_names is not None:
             self._row_names.warn_of_misfits(self.display, {name: files[0].state for name, files in parts.items()})
         context, unreadable_files = self.context, self.unreadable_keyed_files
-        return {name: KeyedStateView(context, found, unreadable_files) for name, found in parts.items()}
+        return {name: KeyedState(context, found, unreadable_files) for name, found in parts.items()}
 
     @cached_property
     def _raw_timers(self) -> tuple[tuple[RawTimers, ...], list[SnapshotError]]:
@@ -268,7 +268,7 @@ class Operator:
         return any(timers.source == source for timers in self.raw_timers)
 
     @cached_property
-    def keyed_states(self) -> tuple[KeyedStateView, ...]:
+    def keyed_states(self) -> tuple[KeyedState, ...]:
         """Keyed states without timers."""
         return tuple(view for view in self._keyed.values() if not view.keyed.kind.is_queue)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
-from stateproc.model.keyed_state import KeyedStateView
+from stateproc.model.keyed_state import KeyedState
 from stateproc.model.operator_context import OperatorContext
 from stateproc.model.schema_merging import merged_type
 from stateproc.model.state import State
@@ -41,7 +41,7 @@ class TimerView(State):
         self,
         operator: OperatorContext,
         event: bool,
-        queues: Sequence[KeyedStateView],
+        queues: Sequence[KeyedState],
         raw: Sequence[RawTimers],
         unreadable: Sequence[SnapshotError] = (),
     ) -> None:
@@ -74,7 +74,7 @@ class TimerView(State):
         return [named_service(service, self._names) for service in raw.services]
 
     @property
-    def queues(self) -> dict[str, KeyedStateView]:
+    def queues(self) -> dict[str, KeyedState]:
         """The queue states by the name of their service."""
         return {queue.name[len(TIMER_PREFIX) :].split("_", 1)[1]: queue for queue in self._queues}
 

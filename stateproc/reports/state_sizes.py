@@ -11,7 +11,7 @@ from stateproc.model.operator import Operator
 from stateproc.model.parallel_scan import read_in_order, thread_count
 from stateproc.model.state import State
 from stateproc.readers.keyed_file import KeyedFile, SizeRequest, StateSizes
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.storage.ranges import is_remote
 
 # Measure the states of many files: small ones of one operator together, each read at once.
@@ -226,7 +226,7 @@ def operator_sizes(
             is_complete = False
             result.skipped_files += sum(other.scanned and not is_small_enough(other, scan) for other in found.files)
             continue
-        queues = {state.name: _QUEUES.get(state.kind) for state in file.states if isinstance(state, KeyedState)}
+        queues = {state.name: _QUEUES.get(state.kind) for state in file.states if isinstance(state, StateDescriptor)}
         for name, (size, entries) in sizes.states.items():
             _add(result, queues.get(name) or name, size, entries)
     if not is_complete:

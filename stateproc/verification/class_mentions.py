@@ -11,7 +11,7 @@ from typing import Any
 from stateproc.codec.kryo.reader import readable_serializers
 from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.model.operator import Operator
-from stateproc.readers.state_descriptor import KeyedState
+from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.avro.serializer import Avro
 from stateproc.serializers.core.opaque import Opaque
@@ -195,7 +195,7 @@ def _serializers(operator: Operator) -> Iterator[tuple[str, str, Serializer]]:
             continue
         seen.add(id(file.states))
         for state in file.states:
-            if isinstance(state, KeyedState):
+            if isinstance(state, StateDescriptor):
                 yield from _of_keyed_state(state)
     for timers in operator.raw_timers:
         for service in timers.services:
@@ -208,7 +208,7 @@ def _serializers(operator: Operator) -> Iterator[tuple[str, str, Serializer]]:
                     yield view.name, role, serializer
 
 
-def _of_keyed_state(state: KeyedState) -> Iterator[tuple[str, str, Serializer]]:
+def _of_keyed_state(state: StateDescriptor) -> Iterator[tuple[str, str, Serializer]]:
     yield state.name, "key", state.key
     yield state.name, "namespace", state.namespace
     if state.user_key is not None:

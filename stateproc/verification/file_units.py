@@ -13,7 +13,7 @@ from stateproc.model.operator_state import DISTRIBUTIONS, OperatorSplit, Operato
 from stateproc.model.raw_keyed import raw_keyed_parts, raw_keyed_text
 from stateproc.readers.rocksdb.database import database_files
 from stateproc.readers.rocksdb.table import check_filters
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.readers.timers import RawTimerSplit, TimerService
 from stateproc.serializers.runtime.timers import Timer
 from stateproc.storage import ByteSource, open_handle
@@ -126,7 +126,7 @@ def _read_timers(
     operator: Operator, split: RawTimerSplit, service: TimerService, kind: StateKind, hash_function: str | None
 ) -> Iterator[Finding]:
     timer = Timer(service.key, service.namespace)
-    state = KeyedState(service.name, kind, 0, service.key, service.namespace, timer)
+    state = StateDescriptor(service.name, kind, 0, service.key, service.namespace, timer)
     check = key_group_check(operator, service.key, hash_function)
     verified = VerifiedKeyedState(state, operator.display, check)
     try:

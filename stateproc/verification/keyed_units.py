@@ -21,7 +21,7 @@ from stateproc.readers.key_groups_file import KeyGroupsSplit
 from stateproc.readers.keyed_file import KeyedFile
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.readers.splits import KeyedSplit, SplitRequest, StateScan, decode_keys, split_ranges
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import Serializer
 from stateproc.storage import ByteSource
 from stateproc.storage.sources import check_limit, check_range
@@ -111,7 +111,7 @@ class VerifiedKeyedState:
         type_problem: Why its values cannot be decoded by their types; None if they can.
     """
 
-    state: KeyedState
+    state: StateDescriptor
     operator: str
     check: KeyGroupCheck = field(repr=False)
     type_problem: SnapshotError | None = None
@@ -144,7 +144,7 @@ def key_group_check(operator: Operator, key: Serializer, hash_function: str | No
     return KeyGroupCheck(key, own, context.max_parallelism, context.metadata_version, named)
 
 
-def keyed_label(state: KeyedState) -> StateLabel:
+def keyed_label(state: StateDescriptor) -> StateLabel:
     """Return how the operator's list of states names it: priority queues by their time domain."""
     return StateLabel(_TIMERS.get(state.kind, state.name), "keyed")
 
@@ -252,7 +252,7 @@ def keyed_plan(
     broken = {id(file) for file, _ in operator.unreadable_keyed_files}
     for file, error in operator.unreadable_keyed_files:
         findings.append(problem_of(error, operator.display, key_groups=file.handle.key_groups))
-    problems: dict[KeyedState, SnapshotError | None] = {}
+    problems: dict[StateDescriptor, SnapshotError | None] = {}
     for file in operator.keyed_files:
         if id(file) in broken:
             continue
@@ -287,7 +287,7 @@ def _states_of(
     operator: Operator,
     file: KeyedFile,
     wanted: Sequence[str],
-    problems: dict[KeyedState, SnapshotError | None],
+    problems: dict[StateDescriptor, SnapshotError | None],
     hash_function: str | None,
 ) -> tuple[list[VerifiedKeyedState], list[Finding]]:
     states: list[VerifiedKeyedState] = []
@@ -313,7 +313,7 @@ def _no_keyed_state(operator: Operator, file: KeyedFile, state: str) -> Problem:
     return replace(found, file=file.source.name, offset=0)
 
 
-def _type_problem(operator: Operator, state: KeyedState) -> SnapshotError | None:
+def _type_problem(operator: Operator, state: StateDescriptor) -> SnapshotError | None:
     """Return why the values of a state cannot be decoded by their types."""
     try:
         operator.state(state.name).schema()
@@ -322,7 +322,7 @@ def _type_problem(operator: Operator, state: KeyedState) -> SnapshotError | None
     return None
 
 
-def _type_problems(operator: Operator, problems: dict[KeyedState, SnapshotError | None]) -> Iterator[Finding]:
+def _type_problems(operator: Operator, problems: dict[StateDescriptor, SnapshotError | None]) -> Iterator[Finding]:
     for state, error in problems.items():
         if error is not None:
             yield UnreadState(keyed_label(state))

@@ -18,7 +18,7 @@ from stateproc.readers.entry_programs import Columns
 from stateproc.readers.error_context import placed
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.row_schema import KEY_GROUP, SerializedValue, element_layout
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext
 
 _ENTRIES_AT_ONCE, _BYTES_AT_ONCE = 1 << 16, 16 << 20
@@ -45,7 +45,7 @@ class Store:
     look-up, whatever its kind.
     """
 
-    def __init__(self, state: KeyedState, ctx: LayoutContext) -> None:
+    def __init__(self, state: StateDescriptor, ctx: LayoutContext) -> None:
         self.state = state
         self._groups: dict[int, dict[bytes, Any]] = {}
         self._ambiguous = is_ambiguous(state)
@@ -138,7 +138,7 @@ def replay(store: Store, changes: Sequence[Change], ctx: LayoutContext) -> None:
         apply(store, store.group(change.key_group), operation, row)
 
 
-def decoded(state: KeyedState, changes: Sequence[Change], ctx: LayoutContext) -> tuple[list[Operation], list[Row]]:
+def decoded(state: StateDescriptor, changes: Sequence[Change], ctx: LayoutContext) -> tuple[list[Operation], list[Row]]:
     """Each change's operation, and its parts."""
     allowed = OPERANDS[state.kind]
     operations = [_operation(state, change, allowed) for change in changes]
@@ -156,7 +156,7 @@ def decoded(state: KeyedState, changes: Sequence[Change], ctx: LayoutContext) ->
     return operations, rows
 
 
-def _operation(state: KeyedState, change: Change, allowed: dict[Operation, Operand]) -> Operation:
+def _operation(state: StateDescriptor, change: Change, allowed: dict[Operation, Operand]) -> Operation:
     code = change.data[0]
     if code not in allowed:
         name = Operation(code).name if code <= max(Operation) else str(code)
@@ -171,7 +171,7 @@ def _operation(state: KeyedState, change: Change, allowed: dict[Operation, Opera
 class _Columns:
     """The program of one operation's records."""
 
-    def __init__(self, state: KeyedState, operand: Operand, ctx: LayoutContext) -> None:
+    def __init__(self, state: StateDescriptor, operand: Operand, ctx: LayoutContext) -> None:
         b = Builder()
         b.op(ops.SKIP, _HEAD)
         scope = () if state.kind.is_queue else (state.key, state.namespace)

@@ -39,7 +39,7 @@ from stateproc.errors import InvalidRows, Where
 from stateproc.keygroups.key_group_assignment import HASH_COLUMN, AnyHash, key_groups, text_kept
 from stateproc.readers.entry_programs import composite_value
 from stateproc.readers.row_schema import KEY_GROUP
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.types import TIME_WINDOW
@@ -69,7 +69,7 @@ class RowEncoder:
     an empty list or an empty map have no entry, as in Flink.
     """
 
-    state: KeyedState
+    state: StateDescriptor
     max_parallelism: int
     context: LayoutContext
     hash: AnyHash | None

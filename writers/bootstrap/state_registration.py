@@ -14,7 +14,7 @@ from stateproc.errors import InvalidOption, Where, not_found
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import BROADCAST, DISTRIBUTION_MODE, KEY_VALUE, OPERATOR, PRIORITY_QUEUE, StateMetaInfo
 from stateproc.metadata.operator_handles import DistributionMode
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import Serializer
 from stateproc.serializers.core.registry import proxied_snapshot
 from stateproc.serializers.java.collections import ListOf, MapOf
@@ -40,10 +40,10 @@ class RegisteredState:
     user_key: Serializer | None = None
     ttl: bool = False
 
-    def state(self, key: Serializer, state_id: int) -> KeyedState:
+    def state(self, key: Serializer, state_id: int) -> StateDescriptor:
         """The state under its id in the operator's header."""
         value = Timer(key, self.namespace) if self.value is None else self.value
-        return KeyedState(self.name, self.kind, state_id, key, self.namespace, value, self.user_key, self.ttl)
+        return StateDescriptor(self.name, self.kind, state_id, key, self.namespace, value, self.user_key, self.ttl)
 
     def info(self, key: Serializer, release: Release) -> StateMetaInfo:
         """The state's entry in the header, as a release of Flink writes it."""

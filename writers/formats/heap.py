@@ -38,7 +38,7 @@ from stateproc.readers.error_context import placed
 from stateproc.readers.heap.reader import measure_heap
 from stateproc.readers.key_group_blocks import group_ranges
 from stateproc.readers.row_schema import SerializedValue, element_layout
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage import SnapshotLocation, open_handle
 from stateproc.storage.writing import writing
@@ -64,7 +64,7 @@ class HeapEntries:
 class HeapEntryEncoder:
     """Encodes the raw entries of one state, in order; a map is complete when the entries of the next one begin."""
 
-    def __init__(self, state: KeyedState, ctx: LayoutContext) -> None:
+    def __init__(self, state: StateDescriptor, ctx: LayoutContext) -> None:
         """Raises Undecodable for a state whose keys or list elements have no known end."""
         self._state = state
         self._maps = _OpenMap()
@@ -109,7 +109,7 @@ class HeapEntryEncoder:
             yield {name: assembler(taken) for name, assembler in self._assemblers.items()}
 
 
-def _cut(b: Builder, state: KeyedState, ctx: LayoutContext) -> dict[str, Assembler]:
+def _cut(b: Builder, state: StateDescriptor, ctx: LayoutContext) -> dict[str, Assembler]:
     """Emit a program that splits composite entries into the bytes of their fields (CompositeKeySerializationUtils)."""
     ambiguous = state.key.length < 0 and state.namespace.length < 0
     layouts = {"key": key_layout(state, ctx), "namespace": state.namespace.layout(ctx.inner)}
@@ -268,7 +268,7 @@ class HeapWriter:
         self,
         sink: ByteSink,
         header: bytes,
-        states: Sequence[KeyedState | str],
+        states: Sequence[StateDescriptor | str],
         key_groups: range,
         ctx: LayoutContext,
         *,
@@ -409,7 +409,7 @@ def verify_heap(
     handle: KeyGroupsHandle,
     location: SnapshotLocation,
     entries: Longs,
-    states: Sequence[KeyedState | str],
+    states: Sequence[StateDescriptor | str],
     ctx: LayoutContext,
     *,
     compressed: bool,

@@ -11,7 +11,7 @@ from stateproc.codec.array_types import Longs
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import StateMetaInfo, write_keyed_header
 from stateproc.metadata.handles import KeyedHandle
-from stateproc.readers.state_descriptor import KeyedState, keyed_state
+from stateproc.readers.state_descriptor import StateDescriptor, keyed_state
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.storage import SnapshotLocation
 from stateproc.writers.formats.byte_sink import StateFileSink
@@ -77,7 +77,7 @@ class KeyedFileSpec:
     rocksdb: TableOptions
 
     @property
-    def states(self) -> list[KeyedState | str]:
+    def states(self) -> list[StateDescriptor | str]:
         """The states by state id; only the name of a state whose serializers are not those of its kind."""
         return [keyed_state(info, index, self.header.key) or info.name for index, info in enumerate(self.header.states)]
 

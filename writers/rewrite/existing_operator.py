@@ -19,7 +19,7 @@ from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, Keyed
 from stateproc.metadata.snapshot_kind import first_reading_release
 from stateproc.model.operator import Operator
 from stateproc.readers.row_schema import KEY_GROUP
-from stateproc.readers.state_descriptor import KeyedState
+from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.table.serializers import RowData
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedRows
@@ -66,7 +66,7 @@ class TtlEdit:
     ttl: int = 0
     now: int = 0
 
-    def change(self, state: KeyedState, context: LayoutContext) -> TtlChange:
+    def change(self, state: StateDescriptor, context: LayoutContext) -> TtlChange:
         """The change of this state's entries. Raises InvalidOption."""
         if self.action == "on":
             return ttl_on(state, context, self.last_access)

@@ -18,7 +18,7 @@ from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.model.operator import Operator
 from stateproc.readers.header_reader import read_whole_header
 from stateproc.readers.merged_snapshots import DifferentSerializersError, merged_info, merged_key
-from stateproc.readers.state_descriptor import KeyedState, keyed_state, timer_state_name
+from stateproc.readers.state_descriptor import StateDescriptor, keyed_state, timer_state_name
 from stateproc.readers.timers import RawTimers, TimerService, open_raw_timers
 from stateproc.serializers import Serializer, proxied_snapshot, read_proxied, read_versioned
 from stateproc.serializers.runtime.timers import Timer
@@ -137,7 +137,7 @@ class MergedHeader:
             raise self.different[state]
         return self.info(state)
 
-    def keyed(self, state: str, state_id: int = 0) -> KeyedState:
+    def keyed(self, state: str, state_id: int = 0) -> StateDescriptor:
         """Return the state for decoding its entries. Raises NotFound; UnsupportedSnapshot for other serializers."""
         info = self.info(state)
         found = None if self.key is None else keyed_state(info, state_id, self.key)

@@ -30,7 +30,7 @@ from stateproc.model.operator import Operator
 from stateproc.model.operator_context import OperatorContext
 from stateproc.readers.error_context import placed
 from stateproc.readers.row_schema import KEY_GROUP, SerializedValue
-from stateproc.readers.state_descriptor import KeyedState
+from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.structs import RowOf
 from stateproc.serializers.scala import CaseClass
@@ -91,7 +91,7 @@ class Rekey:
     ``check``: confirms each hash by the key group that the entry is in; None for entries that have none yet.
     """
 
-    state: KeyedState
+    state: StateDescriptor
     max_parallelism: int
     context: LayoutContext
     hash: AnyHash | None
@@ -202,7 +202,7 @@ def _kind_first(rows: pa.StructArray) -> pa.StructArray:
 
 
 def rekey(
-    state: KeyedState,
+    state: StateDescriptor,
     max_parallelism: int,
     context: LayoutContext,
     *,
@@ -246,7 +246,7 @@ def rekey(
     return Rekey(state, max_parallelism, context, found, None, check)
 
 
-def _other_hashes(state: KeyedState, kind: KeyHash, metadata_version: int) -> tuple[KeyHash, ...]:
+def _other_hashes(state: StateDescriptor, kind: KeyHash, metadata_version: int) -> tuple[KeyHash, ...]:
     """The hashes of keys in the releases that may have written the source; new key groups are those of today's."""
     if not isinstance(state.key, RowOf):
         return ()
@@ -255,7 +255,7 @@ def _other_hashes(state: KeyedState, kind: KeyHash, metadata_version: int) -> tu
 
 
 def rekeyed(
-    batches: Iterable[pa.RecordBatch], state: KeyedState, max_parallelism: int, context: LayoutContext,
+    batches: Iterable[pa.RecordBatch], state: StateDescriptor, max_parallelism: int, context: LayoutContext,
     *, hash_function: str | HashCodes | None = None,
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """The entries of ``state`` with the key groups of ``max_parallelism``; see `rekey`."""

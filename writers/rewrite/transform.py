@@ -12,7 +12,7 @@ from stateproc.errors import InvalidOption, Where
 from stateproc.model.operator import Operator
 from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.row_schema import KEY_GROUP
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.writers.bootstrap.column_types import ColumnType
@@ -111,7 +111,7 @@ def typed_value(operator: Operator, state: str, frame: Any) -> ColumnType | None
 
 
 def transformation(
-    state: KeyedState,
+    state: StateDescriptor,
     frame: Any,
     function: Callable[[Any], Any],
     value_type: Type,

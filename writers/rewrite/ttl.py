@@ -29,7 +29,7 @@ from stateproc.metadata.backend import StateMetaInfo
 from stateproc.readers.changelog.composite_keys import null_form
 from stateproc.readers.error_context import placed
 from stateproc.readers.row_schema import SerializedValue, element_layout
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.java.scalars import LONG
@@ -67,7 +67,7 @@ class TtlChange:
     """
 
     action: TtlAction
-    state: KeyedState
+    state: StateDescriptor
     context: LayoutContext
     last_access: int = 0
     expired: int = _BEFORE_ALL
@@ -177,7 +177,7 @@ class TtlChange:
 class _ListElements:
     """Splits lists into the bytes of their elements, without decoding them."""
 
-    def __init__(self, state: KeyedState, context: LayoutContext) -> None:
+    def __init__(self, state: StateDescriptor, context: LayoutContext) -> None:
         b = Builder()
         self._assemble = Delimited(SerializedValue(element_layout(state, context))).emit(b, False)
         b.op(ops.ROW_END)
@@ -214,17 +214,17 @@ def _equal(values: RowBytes, form: bytes) -> npt.NDArray[np.bool_]:
     return found
 
 
-def ttl_on(state: KeyedState, context: LayoutContext, last_access: int) -> TtlChange:
+def ttl_on(state: StateDescriptor, context: LayoutContext, last_access: int) -> TtlChange:
     """Entries get a time of last access, ms since the epoch. Raises InvalidOption if they have one."""
     return TtlChange(TtlAction.ON, _of(state, False), context, last_access)
 
 
-def ttl_off(state: KeyedState, context: LayoutContext) -> TtlChange:
+def ttl_off(state: StateDescriptor, context: LayoutContext) -> TtlChange:
     """Entries lose their times of last access. Raises InvalidOption if they have none."""
     return TtlChange(TtlAction.OFF, _of(state, True), context)
 
 
-def ttl_purge(state: KeyedState, context: LayoutContext, ttl: int, now: int) -> TtlChange:
+def ttl_purge(state: StateDescriptor, context: LayoutContext, ttl: int, now: int) -> TtlChange:
     """Entries last used ``ttl`` ms before ``now`` (ms since the epoch) or earlier are dropped, as Flink would not show
     them either. Raises InvalidOption without times of last access.
     """
@@ -235,7 +235,7 @@ def ttl_purge(state: KeyedState, context: LayoutContext, ttl: int, now: int) -> 
     return TtlChange(TtlAction.PURGE, _of(state, True), context, expired=max(_BEFORE_ALL, min(now - ttl, _AFTER_ALL)))
 
 
-def _of(state: KeyedState, ttl: bool) -> KeyedState:
+def _of(state: StateDescriptor, ttl: bool) -> StateDescriptor:
     if state.kind.is_queue:
         raise InvalidOption("timers have no time to live", where=Where(state=state.name))
     if state.ttl is not ttl:

@@ -27,7 +27,7 @@ from stateproc.model.state import State
 from stateproc.readers.changelog.log_segments import log_source
 from stateproc.readers.header_reader import read_whole_header
 from stateproc.readers.read_options import ReadOptions
-from stateproc.readers.state_descriptor import KeyedState, header_states
+from stateproc.readers.state_descriptor import StateDescriptor, header_states
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage import SnapshotLocation, open_handle
@@ -260,7 +260,7 @@ def _header_reader(target: Target) -> Callable[[bytes], Rows]:
             serializers = [serializer for serializer in infos if serializer is not None]
         else:
             states = header_states(read_whole_header(data, target.name, read_keyed_header))
-            serializers = [state.value for state in states if isinstance(state, KeyedState)]
+            serializers = [state.value for state in states if isinstance(state, StateDescriptor)]
         for serializer in serializers:
             try:
                 _ = serializer.layout(LayoutContext()).arrow_type

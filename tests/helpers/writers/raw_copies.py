@@ -11,7 +11,7 @@ from functools import cache
 import pyarrow as pa
 
 from stateproc.model.operator import Operator
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.rewrite.raw_copy import carried_splits
@@ -38,7 +38,7 @@ def entries_of(batches: Iterable[pa.RecordBatch]) -> Entries:
     return found
 
 
-def keyed_contents(fixture: Fixture) -> dict[tuple[str, str], tuple[KeyedState, int, Entries]]:
+def keyed_contents(fixture: Fixture) -> dict[tuple[str, str], tuple[StateDescriptor, int, Entries]]:
     """All keyed states of a fixture that hold anything, times of last access left out:
     (operator, state) → (what it is, max parallelism, entries). Those of canonical savepoints, which others are compared
     with, are read once.
@@ -64,7 +64,7 @@ def keyed_contents(fixture: Fixture) -> dict[tuple[str, str], tuple[KeyedState, 
     return found
 
 
-_CANONICAL: dict[str, dict[tuple[str, str], tuple[KeyedState, int, Entries]]] = {}
+_CANONICAL: dict[str, dict[tuple[str, str], tuple[StateDescriptor, int, Entries]]] = {}
 
 
 def _null_as_of_rocksdb(value: bytes) -> bytes:

@@ -17,7 +17,7 @@ from stateproc.metadata.backend import StateMetaInfo, write_keyed_header
 from stateproc.metadata.handles import KeyGroupsHandle, OperatorStreamHandle
 from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
 from stateproc.model.operator import Operator
-from stateproc.readers.state_descriptor import KeyedState
+from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.writers.commit.commit import Commit
@@ -33,7 +33,7 @@ from stateproc.writers.rewrite.ttl import TtlChange
 from tests.helpers.writers.raw_copies import carried_batches
 
 CANONICAL = 7
-TtlOf = Callable[[KeyedState, LayoutContext], TtlChange]
+TtlOf = Callable[[StateDescriptor, LayoutContext], TtlChange]
 
 
 @dataclass(frozen=True)

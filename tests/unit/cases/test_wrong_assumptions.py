@@ -23,7 +23,7 @@ from stateproc.codec.kryo.classes import CHILL_IDS
 from stateproc.codec.layouts import Layout
 from stateproc.errors import SnapshotError
 from stateproc.model.state import State as StateView
-from stateproc.readers.state_descriptor import KeyedState
+from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.snapshot.snapshot import Snapshot
@@ -81,7 +81,7 @@ def _of_fixtures() -> Iterator[FixtureState]:
         for operator in fixture.open(classes=CLASSES).operators:
             for file in operator.keyed_files[:1]:
                 for keyed in file.states:
-                    if isinstance(keyed, KeyedState) and _has_kryo(keyed.value):
+                    if isinstance(keyed, StateDescriptor) and _has_kryo(keyed.value):
                         yield FixtureState(fixture, operator.display, keyed.name)
 
 

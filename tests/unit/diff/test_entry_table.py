@@ -13,7 +13,7 @@ from stateproc.codec.arrow_arrays import RowBytes
 from stateproc.diff.entry_table import EntryTable, Matches, ValueForm, match, table_of_rows
 from stateproc.diff.keyed_entries import BUCKETS, EntryCollector, SpilledSide
 from stateproc.readers.raw_entries import RawEntries
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers.java.scalars import LONG
 
 Pairs = list[tuple[bytes, bytes]]
@@ -94,7 +94,7 @@ def test_huge_values_differ_in_their_last_byte() -> None:
 
 def test_buckets_on_disk_have_all_entries_and_equal_keys_in_equal_buckets() -> None:
     pairs = [(b"key %d" % number, b"v" * (number % 50)) for number in range(5000)]
-    states = [KeyedState(name, StateKind.VALUE, 0, LONG, LONG, LONG) for name in ("one", "two")]
+    states = [StateDescriptor(name, StateKind.VALUE, 0, LONG, LONG, LONG) for name in ("one", "two")]
     found: dict[bytes, tuple[int, str, bytes, int]] = {}
     with SpilledSide() as spilled:
         for state, part in zip(states, (pairs[:2000], pairs[2000:]), strict=True):
@@ -118,7 +118,7 @@ def test_entries_are_copied_out_of_buffers_that_are_mostly_others() -> None:
     data = np.arange(1000, dtype=np.uint16).astype(np.uint8)
     ranges = np.array([[10, 500], [12, 502], [20, 600], [25, 600]], dtype=np.int64)
     collector = EntryCollector()
-    state = KeyedState("s", StateKind.VALUE, 0, LONG, LONG, LONG)
+    state = StateDescriptor("s", StateKind.VALUE, 0, LONG, LONG, LONG)
     collector.add(state, RawEntries(data, np.array([1, 2], dtype=np.int32), ranges, "", 0))
     data = data.copy()
     side = collector.side()

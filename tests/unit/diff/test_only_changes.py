@@ -13,7 +13,7 @@ import pytest
 from stateproc.diff.state_changes import StateComparison
 from stateproc.diff.structure import operator_pairs
 from stateproc.errors import MissingFile
-from stateproc.model.keyed_state import KeyedStateView
+from stateproc.model.keyed_state import KeyedState
 from stateproc.model.state import State
 from stateproc.readers.changelog import changed_entries as changed_keys
 from stateproc.snapshot.snapshot import Snapshot
@@ -89,7 +89,7 @@ def test_a_table_that_is_missing_is_named() -> None:
     left, right = (member.open() for member in fixtures_in(FIXTURES / "1.20/chain-rocksdb")[3:5])
     refused = 0
     for one, two in states(left, right):
-        if isinstance(one, KeyedStateView) and isinstance(two, KeyedStateView):
+        if isinstance(one, KeyedState) and isinstance(two, KeyedState):
             comparison = StateComparison(one, two)
             units = comparison.units(1)
             with pytest.MonkeyPatch.context() as patch:

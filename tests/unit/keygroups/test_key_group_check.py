@@ -8,7 +8,7 @@ import pytest
 
 from stateproc import types
 from stateproc.keygroups.key_group_pruning import key_groups
-from stateproc.model.keyed_state import KeyedStateView
+from stateproc.model.keyed_state import KeyedState
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.verification.key_group_check import KeyGroupCheck
@@ -75,7 +75,7 @@ def test_the_keys_that_flink_stored_are_in_their_key_groups(fixture: Fixture) ->
             _check_state(snapshot, state)
 
 
-def _check_state(snapshot: Snapshot, state: KeyedStateView) -> None:
+def _check_state(snapshot: Snapshot, state: KeyedState) -> None:
     context = state.operator
     found = KeyGroupCheck(state.keyed.key, context.options.context, context.max_parallelism, snapshot.metadata.version)
     for batch in state.batches(columns=["key_group", "key"]):

@@ -16,7 +16,7 @@ from stateproc.metadata.backend import read_keyed_header
 from stateproc.readers.entry_decoder import decode_entries
 from stateproc.readers.header_reader import read_whole_header
 from stateproc.readers.raw_entries import RawEntries
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Serializer, read_snapshot
 from stateproc.serializers.core import registry
 from stateproc.serializers.core.opaque import Opaque
@@ -123,11 +123,11 @@ def entries(*keys: bytes, value: bytes = b"\0" + i64(1)) -> RawEntries:
     return RawEntries(np.frombuffer(data + bytes(8), np.uint8), np.zeros(len(keys), np.int32), columns, "f", 0)
 
 
-def state_of(user_key: Serializer) -> KeyedState:
-    return KeyedState("by-key", StateKind.MAP, 0, Opaque("com.acme.Unknown"), VOID_NAMESPACE, types.LONG, user_key)
+def state_of(user_key: Serializer) -> StateDescriptor:
+    return StateDescriptor("by-key", StateKind.MAP, 0, Opaque("com.acme.Unknown"), VOID_NAMESPACE, types.LONG, user_key)
 
 
-def read(state: KeyedState, *keys: bytes) -> list[dict[str, Any]]:
+def read(state: StateDescriptor, *keys: bytes) -> list[dict[str, Any]]:
     context = LayoutContext(tail=True, opaque=False)
     return [row for batch in decode_entries([entries(*keys)], state, context) for row in batch.to_pylist()]
 
@@ -156,7 +156,7 @@ def test_a_map_key_of_fixed_length_leaves_no_choice() -> None:
 
 def test_a_timer_of_a_key_without_bytes() -> None:
     timer = Timer(Opaque("com.acme.Unknown"), VOID_NAMESPACE)
-    state = KeyedState("_timer_state/event_x", StateKind.EVENT_TIMERS, 0, timer.key, timer.namespace, timer)
+    state = StateDescriptor("_timer_state/event_x", StateKind.EVENT_TIMERS, 0, timer.key, timer.namespace, timer)
     context = LayoutContext(tail=True, opaque=False)
     chunk = entries(b"\x80" + bytes(6) + b"\7" + b"\0", b"\x80" + bytes(6) + b"\1ab\0", value=b"")
     rows = [row for batch in decode_entries([chunk], state, context) for row in batch.to_pylist()]

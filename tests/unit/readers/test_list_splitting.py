@@ -10,12 +10,12 @@ import pytest
 
 import stateproc
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
-from stateproc.model.keyed_state import KeyedStateView
+from stateproc.model.keyed_state import KeyedState
 from stateproc.readers.entry_decoder import decode_entries
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb import RocksDbSplit
 from stateproc.readers.splits import ScanRequest
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
 from tests.helpers.paths import FIXTURES
@@ -24,7 +24,7 @@ CTX = LayoutContext()
 SCALAR = {row[0]: Scalar(*row) for row in SCALARS}
 
 
-def list_states() -> Iterator[tuple[KeyedStateView, RocksDbSplit]]:
+def list_states() -> Iterator[tuple[KeyedState, RocksDbSplit]]:
     """Yield list states of RocksDB checkpoints, whose values are stored as merge operands."""
     for release in ("1.9/tiny", "1.20/kitchen", "2.3/kitchen"):
         snapshot = stateproc.open(str(FIXTURES / f"{release}-rocksdb-incremental/snapshot"))
@@ -58,8 +58,8 @@ def entries(lists: list[list[bytes]]) -> RawEntries:
     return RawEntries(data, np.zeros(len(lists), np.int32), ranges, "file", 0)
 
 
-def state_of(element: str) -> KeyedState:
-    return KeyedState("s", StateKind.LIST, 0, SCALAR["Long"], VOID_NAMESPACE, SCALAR[element])
+def state_of(element: str) -> StateDescriptor:
+    return StateDescriptor("s", StateKind.LIST, 0, SCALAR["Long"], VOID_NAMESPACE, SCALAR[element])
 
 
 def text(value: str) -> bytes:

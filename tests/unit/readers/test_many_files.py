@@ -37,7 +37,7 @@ from stateproc.readers.rocksdb.manifest import ColumnFamily
 from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
 from stateproc.readers.rocksdb.statistics import database_statistics
 from stateproc.readers.splits import SplitRequest, StateScan
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.snapshot.snapshot import Snapshot
@@ -241,8 +241,8 @@ def map_entries(sizes: list[list[int]]) -> RawEntries:
     return RawEntries(data, np.zeros(len(parts) // 2, np.int32), ranges, "file", 0)
 
 
-def maps() -> KeyedState:
-    return KeyedState("s", StateKind.MAP, 0, SCALAR["Long"], VOID_NAMESPACE, SCALAR["Long"], SCALAR["String"])
+def maps() -> StateDescriptor:
+    return StateDescriptor("s", StateKind.MAP, 0, SCALAR["Long"], VOID_NAMESPACE, SCALAR["Long"], SCALAR["String"])
 
 
 def test_a_map_above_the_value_limit_is_refused_before_it_is_read_completely() -> None:
@@ -270,7 +270,7 @@ def test_a_column_above_arrows_limit_is_reported_as_unsupported_not_corrupt(
     flatten: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is reported as corrupt only if the entry has too few bytes for a value of that length."""
-    state = KeyedState("s", StateKind.VALUE, 0, SCALAR["Long"], VOID_NAMESPACE, SCALAR["String"])
+    state = StateDescriptor("s", StateKind.VALUE, 0, SCALAR["Long"], VOID_NAMESPACE, SCALAR["String"])
     data = bytes(9) + b"\x89\x27" + b"x" * 5000
     ranges = np.array([[0], [9], [9], [len(data)]])
     entries = RawEntries(np.frombuffer(data, np.uint8), np.zeros(1, np.int32), ranges, "file", 0)

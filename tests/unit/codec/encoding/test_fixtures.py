@@ -14,7 +14,7 @@ from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.codec.machine import Machine
-from stateproc.model.keyed_state import KeyedStateView
+from stateproc.model.keyed_state import KeyedState
 from stateproc.readers.canonical.reader import CanonicalSplit
 from stateproc.readers.entry_programs import (
     Columns,
@@ -29,7 +29,7 @@ from stateproc.readers.heap.reader import HeapSplit, heap_entries
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb.splits import RocksDbSplit
 from stateproc.readers.splits import KeyedSplit
-from stateproc.readers.state_descriptor import KeyedState, StateKind, header_states
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind, header_states
 from stateproc.serializers import LayoutContext
 from tests.helpers.fixtures import Fixture, fixtures
 from tests.unit.snapshot.test_fixtures import CLASSES
@@ -40,7 +40,7 @@ ENTRY = ("namespace", "key", "value")
 HALVES = {("08bcb00320616c6f6e65", "08fdff0320616c6f6e65"), ("d83c", "fffd")}
 
 
-def _read_only(state: KeyedState) -> bool:
+def _read_only(state: StateDescriptor) -> bool:
     """Return whether the state's values or keys may be of Kryo or Java classes that can only be read."""
     pending = [state.key, state.namespace, state.value, *([state.user_key] if state.user_key else [])]
     while pending:
@@ -62,7 +62,7 @@ def test_every_entry_is_encoded_to_the_bytes_that_flink_wrote(fixture: Fixture) 
     ctx = snapshot.options.context
     for operator in snapshot.operators:
         for view in operator.states:
-            if not isinstance(view, KeyedStateView):
+            if not isinstance(view, KeyedState):
                 continue
             for split in view.plain_splits():
                 try:
@@ -91,7 +91,7 @@ def _compared(split: KeyedSplit, name: str, ctx: LayoutContext) -> Iterator[Comp
 # --- canonical files, RocksDB ----------------------------------------------------------------------------------
 
 
-def _composite_pairs(state: KeyedState, ctx: LayoutContext, chunk: RawEntries) -> Iterator[Compared]:
+def _composite_pairs(state: StateDescriptor, ctx: LayoutContext, chunk: RawEntries) -> Iterator[Compared]:
     program = entry_program(state, Form.COMPOSITE, ctx)
     machine = Machine(program.program)
     data, n = chunk.data.tobytes(), len(chunk)
@@ -121,7 +121,7 @@ def _encoded(layout: Layout, array: pa.Array) -> list[bytes]:
 # --- native heap files -----------------------------------------------------------------------------------------
 
 
-def _layouts(state: KeyedState, ctx: LayoutContext) -> dict[str, Layout]:
+def _layouts(state: StateDescriptor, ctx: LayoutContext) -> dict[str, Layout]:
     if state.kind.is_queue:
         return {"timer": state.value.layout(ctx.inner)}
     inner = ctx.inner
@@ -130,7 +130,7 @@ def _layouts(state: KeyedState, ctx: LayoutContext) -> dict[str, Layout]:
     )
 
 
-def _spanned(state: KeyedState, ctx: LayoutContext) -> EntryProgram:
+def _spanned(state: StateDescriptor, ctx: LayoutContext) -> EntryProgram:
     """Return the state's program with an additional column ``"<component> bytes"`` for each component."""
     b = Builder()
     columns: dict[str, Assembler] = {}
@@ -151,7 +151,7 @@ def _span(lengths: int, data: int) -> Assembler:
 class _HeapPairs:
     """Decodes and encodes chunks of heap entries."""
 
-    def __init__(self, state: KeyedState, ctx: LayoutContext) -> None:
+    def __init__(self, state: StateDescriptor, ctx: LayoutContext) -> None:
         self._layouts = _layouts(state, ctx)
 
     def __call__(self, columns: Columns) -> Compared:

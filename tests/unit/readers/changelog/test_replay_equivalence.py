@@ -19,7 +19,7 @@ from stateproc.readers.entry_programs import Columns
 from stateproc.readers.heap.reader import composite_entries
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.row_schema import KEY_GROUP
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.serializers.runtime.timers import Timer
@@ -43,11 +43,11 @@ def text(rng: random.Random, n: int) -> bytes:
     return TEXTS[rng.randrange(n)]
 
 
-def state_of(kind: StateKind, namespace: Serializer) -> KeyedState:
+def state_of(kind: StateKind, namespace: Serializer) -> StateDescriptor:
     if kind.is_queue:
         timer = Timer(STRING, namespace)
-        return KeyedState("_timer_state/event_x", kind, 0, STRING, namespace, timer)
-    return KeyedState("s", kind, 0, STRING, namespace, STRING, LONG if kind is StateKind.MAP else None)
+        return StateDescriptor("_timer_state/event_x", kind, 0, STRING, namespace, timer)
+    return StateDescriptor("s", kind, 0, STRING, namespace, STRING, LONG if kind is StateKind.MAP else None)
 
 
 def part(rng: random.Random, serializer: Serializer, n: int) -> bytes:
@@ -60,7 +60,7 @@ def timer(rng: random.Random, namespace: Serializer) -> bytes:
     return struct.pack(">q", rng.randrange(5)) + text(rng, 6) + part(rng, namespace, 3)
 
 
-def change(rng: random.Random, state: KeyedState, at: int) -> Change:
+def change(rng: random.Random, state: StateDescriptor, at: int) -> Change:
     operation = rng.choice([item for item in OPERANDS[state.kind] if item is not Operation.MERGE_NS])
     scope = b"" if state.kind.is_queue else part(rng, state.key, 9) + part(rng, state.namespace, 4)
     body = b""
@@ -87,13 +87,13 @@ def change(rng: random.Random, state: KeyedState, at: int) -> Change:
     return Change(rng.randrange(3), bytes([operation, 0, 7]) + scope + body, "log", at)
 
 
-def composite(state: KeyedState, key: bytes, namespace: bytes) -> bytes:
+def composite(state: StateDescriptor, key: bytes, namespace: bytes) -> bytes:
     if state.namespace == STRING:
         return key + length_suffix(len(key)) + namespace + length_suffix(len(namespace))
     return key + namespace
 
 
-def before(rng: random.Random, state: KeyedState) -> list[RawEntries]:
+def before(rng: random.Random, state: StateDescriptor) -> list[RawEntries]:
     """Return entries in RocksDB's layout, in two batches."""
     held: Contents = {}
     for _ in range(rng.choice([0, 30])):
@@ -144,7 +144,7 @@ def test_bulk_replay_of_raw_entries_equals_sequential_replay(
         assert [group for group, _ in keys] == sorted(group for group, _ in keys)
 
 
-def heap_columns(rng: random.Random, state: KeyedState) -> Columns:
+def heap_columns(rng: random.Random, state: StateDescriptor) -> Columns:
     """Return columns as decoded from a native heap file: ascending key groups, keys and namespaces as bytes, values."""
     held: dict[tuple[int, bytes, bytes], Any] = {}
     for _ in range(30):
@@ -211,7 +211,7 @@ def test_entries_of_one_map_are_adjacent() -> None:
     assert len(seen) == len(set(seen)) > 5
 
 
-def merge(rng: random.Random, state: KeyedState, at: int) -> Change:
+def merge(rng: random.Random, state: StateDescriptor, at: int) -> Change:
     """Return a merge of a key's namespaces; sources may be empty, absent, repeated or equal to the target."""
     key, spaces = part(rng, state.key, 3), [part(rng, state.namespace, 4) for _ in range(rng.randrange(5))]
     target = part(rng, state.namespace, 4)

@@ -6,7 +6,7 @@ import pytest
 
 import stateproc
 from stateproc.readers.heap.reader import measure_heap
-from stateproc.readers.state_descriptor import KeyedState
+from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.storage import InlineSource
 from tests.helpers.fixtures import fixtures
 
@@ -33,7 +33,7 @@ def test_entry_counts_equal_row_counts_and_bytes_add_up(fixture) -> None:
                 file.source, file.ranges, file.states, snapshot.options.context, compressed=compressed
             )
             for index, state in enumerate(file.states):
-                assert isinstance(state, KeyedState)
+                assert isinstance(state, StateDescriptor)
                 found[state.name] += int(counts.entries[:, index].sum())
             if not compressed:
                 empty = (counts.entries == 0).sum() * 6

@@ -17,7 +17,7 @@ from stateproc.readers.canonical.entry_scan import measure_canonical
 from stateproc.readers.canonical.reader import canonical_entries
 from stateproc.readers.heap.reader import heap_batches
 from stateproc.readers.key_group_blocks import KeyGroupRange, plain_blocks, snappy_blocks
-from stateproc.readers.state_descriptor import KeyedState, keyed_state
+from stateproc.readers.state_descriptor import StateDescriptor, keyed_state
 from stateproc.serializers import LayoutContext, read_snapshot
 from stateproc.serializers.pojo.serializer import Pojo
 from stateproc.storage import InlineSource
@@ -129,7 +129,7 @@ def test_a_value_of_an_undescribed_class_leaves_later_states_readable_with_compr
     states = [_state("first", 0, Pojo("a.B", ())), _state("second", 1)]
     ranges = [KeyGroupRange(5, 0, len(data))]
 
-    def read(state: KeyedState) -> list[Any]:
+    def read(state: StateDescriptor) -> list[Any]:
         batches = heap_batches(InlineSource("of.two", data), ranges, states, state, LayoutContext(), compressed=True)
         return [row for batch in batches for row in batch.to_pylist()]
 
@@ -160,7 +160,7 @@ class _Counted(InlineSource):
         return super().read(offset, length)
 
 
-def _state(name: str, state_id: int, values: Any = None) -> KeyedState:
+def _state(name: str, state_id: int, values: Any = None) -> StateDescriptor:
     def snapshot(simple: str) -> Any:
         text = (BASE + simple).encode()
         return read_snapshot(len(text).to_bytes(2, "big") + text + (3).to_bytes(4, "big"))

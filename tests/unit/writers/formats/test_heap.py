@@ -15,7 +15,7 @@ from stateproc.readers.heap.reader import heap_entries, measure_heap, serialized
 from stateproc.readers.key_group_blocks import KeyGroupRange, group_ranges, snappy_blocks
 from stateproc.readers.keyed_file import KeyedFile
 from stateproc.readers.row_schema import KEY_GROUP
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Undecodable, read_snapshot
 from stateproc.storage import ByteSource, InlineSource
 from stateproc.writers.formats import heap
@@ -44,14 +44,14 @@ def context(file: KeyedFile, snapshot: Path) -> LayoutContext:
 def objects_in(
     source: ByteSource,
     ranges: list[KeyGroupRange],
-    states: list[KeyedState | str],
+    states: list[StateDescriptor | str],
     ctx: LayoutContext,
     compressed: bool,
 ) -> Objects:
     """Return all objects of a native heap file."""
     found: Objects = []
     for state_id, state in enumerate(states):
-        assert isinstance(state, KeyedState)
+        assert isinstance(state, StateDescriptor)
         program = serialized_program(state, ctx)
         for columns in heap_entries(source, ranges, states, state, ctx, program, dict, compressed=compressed):
             groups, values = columns[KEY_GROUP].to_pylist(), columns["value"].to_pylist()
@@ -69,12 +69,12 @@ def suffix(part: bytes) -> bytes:
     return len(part).to_bytes(max(1, (len(part).bit_length() + 7) // 8), "little")
 
 
-def raw_entries(objects: Objects, states: list[KeyedState | str]) -> list[Entry]:
+def raw_entries(objects: Objects, states: list[StateDescriptor | str]) -> list[Entry]:
     """Convert objects to canonical entries, sorted."""
     entries: list[Entry] = []
     for group, state_id, namespace, key, value in objects:
         state = states[state_id]
-        assert isinstance(state, KeyedState)
+        assert isinstance(state, StateDescriptor)
         scope = key + namespace
         if state.key.length < 0 and state.namespace.length < 0:
             scope = key + suffix(key) + namespace + suffix(namespace)
@@ -95,7 +95,7 @@ def order(objects: Objects) -> Objects:
 
 def written(
     entries: list[Entry],
-    states: list[KeyedState | str],
+    states: list[StateDescriptor | str],
     key_groups: range,
     ctx: LayoutContext,
     *,
@@ -169,11 +169,15 @@ INT, STRING = (
 )  # fmt: skip
 
 
-def state(kind: StateKind, state_id: int, user_key: Any = None) -> KeyedState:
-    return KeyedState(kind.value, kind, state_id, STRING, STRING, INT, user_key)
+def state(kind: StateKind, state_id: int, user_key: Any = None) -> StateDescriptor:
+    return StateDescriptor(kind.value, kind, state_id, STRING, STRING, INT, user_key)
 
 
-STATES: list[KeyedState | str] = [state(StateKind.VALUE, 0), state(StateKind.LIST, 1), state(StateKind.MAP, 2, STRING)]
+STATES: list[StateDescriptor | str] = [
+    state(StateKind.VALUE, 0),
+    state(StateKind.LIST, 1),
+    state(StateKind.MAP, 2, STRING),
+]
 
 
 def fstr(text: str) -> bytes:

@@ -15,7 +15,7 @@ from stateproc import SavepointWriter
 from stateproc.cli.app import main
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.ranges import key_group_of_hash
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import LONG
 from stateproc.writers.rewrite.rekey import HashCheck, Rekey, rekey
@@ -24,7 +24,7 @@ from tests.helpers.writers.raw_copies import as_batch
 
 READS_EVERY_MODE = False
 HASHED = ("scala", "record", "kotlin", "lombok")
-STATE = KeyedState("s", StateKind.VALUE, 0, LONG, LONG, LONG)
+STATE = StateDescriptor("s", StateKind.VALUE, 0, LONG, LONG, LONG)
 SNAPSHOTS = [one for one in case_snapshots() if one.case == "hash-keys"]
 
 

@@ -16,7 +16,7 @@ from stateproc.errors import NotFound, UnsupportedSnapshot
 from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, StateMetaInfo
 from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.model.operator import Operator
-from stateproc.readers.state_descriptor import KeyedState, keyed_state
+from stateproc.readers.state_descriptor import StateDescriptor, keyed_state
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.core import registry
 from stateproc.serializers.runtime.timers import Timer
@@ -45,7 +45,7 @@ from tests.helpers.writers.raw_copies import (
 )
 from tests.helpers.writers.rewritten_snapshots import Rewrite
 
-Contents = tuple[KeyedState, int, Entries]
+Contents = tuple[StateDescriptor, int, Entries]
 POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
 TTL_V2 = "org.apache.flink.runtime.state.v2.ttl.TtlStateFactory$TtlSerializerSnapshot"
 READS_EVERY_MODE = False
@@ -148,7 +148,7 @@ def test_heap_timers_are_converted_to_the_priority_queues_that_flink_writes(rele
     header, oracle = merged_header(ours), merged_header(theirs)
     timers = {info.name for info in oracle.states if isinstance(info.value_serializer, Timer)}
     assert timers and timers <= set(header.names)
-    assert not any(isinstance(state, KeyedState) and state.kind.is_queue for state in ours.keyed_files[0].states)
+    assert not any(isinstance(state, StateDescriptor) and state.kind.is_queue for state in ours.keyed_files[0].states)
     for name in timers:
         assert header.info(name) == oracle.info(name)
         assert header.info(name).snapshots == oracle.info(name).snapshots

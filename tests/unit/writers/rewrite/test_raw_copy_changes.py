@@ -14,7 +14,7 @@ from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.metadata.backend import KEY_VALUE
 from stateproc.model.operator import Operator
-from stateproc.readers.state_descriptor import KeyedState, StateKind
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import LONG, SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.serializers.pojo.serializer import Pojo
@@ -40,9 +40,9 @@ def operator_of(name: str, uid: str) -> Operator:
     return fixture(name).open(classes=CLASSES).operator(uid)
 
 
-def state_of(kind: StateKind, ttl: bool = False) -> KeyedState:
+def state_of(kind: StateKind, ttl: bool = False) -> StateDescriptor:
     user_key = STRING if kind is StateKind.MAP else None
-    return KeyedState("s", kind, 0, LONG, LONG, STRING, user_key, ttl)
+    return StateDescriptor("s", kind, 0, LONG, LONG, STRING, user_key, ttl)
 
 
 def entries(*values: bytes) -> Iterator[pa.RecordBatch]:
@@ -200,7 +200,7 @@ def test_expired_entries_are_dropped() -> None:
     future, ancient = moment(2**63 - 1), moment(-(2**63))
     value, marked, listed = (state_of(kind, ttl=True) for kind in (StateKind.VALUE, StateKind.MAP, StateKind.LIST))
 
-    def kept(state: KeyedState, *values: bytes) -> Entries:
+    def kept(state: StateDescriptor, *values: bytes) -> Entries:
         return entries_of(ttl_purge(state, CONTEXT, ttl, now).batches(entries(*values)))
 
     assert kept(value, dead + b"a", alive + b"b", future + b"c", ancient) == {
