@@ -104,8 +104,8 @@ def faulty(writer: type[Any], fault: str, driver: int) -> type[Any]:
             context = TaskContext.get()
             partition, attempt = (0, 0) if context is None else (context.partitionId(), context.attemptNumber())
             if fault in RACES:
-                job = self.job if isinstance(self, EntriesWriter) else self._job
-                target, write = Path(job.staging.directory_uri), super().write
+                spec = self.spec if isinstance(self, EntriesWriter) else self._spec
+                target, write = Path(spec.staging.directory_uri), super().write
                 return RACES[fault](target, attempt, lambda: write(iterator)) if partition == 0 else write(iterator)
             with contextmanager(FAULTS[fault])(attempt):
                 return super().write(iterator)
