@@ -163,7 +163,7 @@ def measure_block(
     entries: LongTable,
     sizes: LongTable,
 ) -> int:
-    """Count the entries of ``size`` bytes at ``source`` from ``reg`` on; returns an outcome of ``entry_step``.
+    """Count the entries of ``size`` bytes at ``source`` from ``reg`` on; returns an outcome of the steps above.
 
     groups, starts: key groups that begin in these bytes. rows: by key group, its row in entries and sizes,
     which are int64 [key groups, n_states]. MORE: ``reg[POS]`` is where an entry begins that the bytes do not

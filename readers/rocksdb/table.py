@@ -36,7 +36,7 @@ from stateproc.readers.rocksdb.meta_blocks import (
 from stateproc.storage import ByteSource
 from stateproc.storage.ranges import DEFAULT_GAP
 
-# A table's index: where its data blocks lie and up to which key each reaches.
+# A table's index: where its data blocks are, and up to which key each reaches.
 #
 # Format: RocksDB table/block_based/index_builder.cc, IndexValue in table/format.cc.
 

@@ -39,7 +39,7 @@ def exact_open_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def exact_spark_options(given: Mapping[str, str]) -> dict[str, str]:
-    """Add what makes rows exact to options of Spark's data source, unless they are given in any spelling."""
+    """Add the options of exact rows to those of the data source, unless they are given in any spelling."""
     names = {name.lower().replace("_", "") for name in given}
     added = {_SPARK_NAMES[name]: value for name, value in EXACT_ROWS.items() if name.replace("_", "") not in names}
     return {**added, **given}

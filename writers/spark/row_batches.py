@@ -34,7 +34,7 @@ from pyspark.sql.types import (
 from stateproc.errors import InvalidEntries
 
 BATCH_ROWS = 2000
-"""Rows of a batch without a byte limit; with rows of 32 KB at most (`row_slicing`) a batch has 64 MB, Spark's limit."""
+"""Rows of a batch without a byte limit; with rows of 32 KB at most (see ``SLICE``) a batch has 64 MB, Spark's limit."""
 ARROW_SETTINGS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),

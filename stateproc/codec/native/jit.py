@@ -1,7 +1,7 @@
 """Declare kernels: functions over addresses and arrays that run as machine code.
 
 A kernel that Python calls is ``exported``: its machine code is in the library that was compiled ahead of time, see
-``kernel_library``. Where that library does not fit, numba compiles kernels at their first call and caches them on disk.
+``library``. Where that library does not fit, numba compiles kernels at their first call and caches them on disk.
 numba is imported then and not earlier: importing it takes longer than all the rest.
 """
 
