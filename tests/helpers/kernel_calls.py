@@ -15,8 +15,7 @@ _DECORATORS = ("kernel", "inlined", "exported")
 
 @cache
 def _sources() -> dict[str, str]:
-    files = [path for folder in ("stateproc", "readers", "writers") for path in (ROOT / folder).rglob("*.py")]
-    return {_module(path): path.read_text("utf-8") for path in files}
+    return {_module(path): path.read_text("utf-8") for path in (ROOT / "stateproc").rglob("*.py")}
 
 
 @cache
@@ -25,8 +24,7 @@ def _tree(module: str) -> ast.Module:
 
 
 def _module(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts if parts[0] == "stateproc" else ("stateproc", *parts))
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
 
 
 def declared_kernels(*decorators: str) -> set[str]:
