@@ -5,10 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from stateproc.codec.layouts import Counted, Layout, Number, Numbers, StructLayout
-from stateproc.serializers.core.base import VARIABLE, Serializer
-from stateproc.serializers.core.registry import simple, snapshot
+from stateproc.serializers.core.base import VARIABLE
+from stateproc.serializers.core.registry import simple_snapshot
 from stateproc.serializers.java.scalars import Scalar
-from stateproc.wire import Cursor
 
 _TYPEINFO = "org.apache.flink.ml.linalg.typeinfo."
 _I32, _F64 = Number(pa.int32()), Number(pa.float64())
@@ -28,12 +27,5 @@ VECTORS: tuple[tuple[str, str, Layout], ...] = (
 )
 
 
-def _register(serializer: Scalar) -> None:
-    @snapshot(serializer.snapshot_class)
-    def read(cursor: Cursor, version: int) -> Serializer:
-        simple(cursor, version, serializer.snapshot_class)
-        return serializer
-
-
 for _type, _class_name, _layout in VECTORS:
-    _register(Scalar(_type, _type, _layout, VARIABLE, _TYPEINFO + _class_name))
+    simple_snapshot(Scalar(_type, _type, _layout, VARIABLE, _TYPEINFO + _class_name), _TYPEINFO + _class_name)

@@ -14,10 +14,13 @@ from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer, fixed_sum, simple_name
 from stateproc.serializers.core.registry import (
     SCALA_PACKAGES,
+    CompositeSerializer,
     SnapshotReader,
     composite,
+    composite_snapshot,
+    composite_with,
     expect_version,
-    simple,
+    simple_snapshot,
     snapshot,
     write_composite,
 )
@@ -39,12 +42,16 @@ _EITHER, _OPTION, _TRY, _TRAVERSABLE = (
 SCALA_EITHER = _PACKAGE + _EITHER
 
 
-def _scala(*class_names: str) -> Callable[[SnapshotReader], SnapshotReader]:
-    return snapshot(*(package + name for package in SCALA_PACKAGES for name in class_names))
+def _scala_names(name: str) -> tuple[str, ...]:
+    return tuple(package + name for package in SCALA_PACKAGES)
+
+
+def _scala(name: str) -> Callable[[SnapshotReader], SnapshotReader]:
+    return snapshot(*_scala_names(name))
 
 
 @dataclass(frozen=True)
-class CaseClass(Serializer):
+class CaseClass(CompositeSerializer):
     """ScalaCaseClassSerializer, for tuples too: the fields in order.
 
     The snapshot has no names: they are taken from the class's description if it has as many fields, else _1, _2 …
@@ -75,58 +82,39 @@ class CaseClass(Serializer):
     def type_name(self) -> str:
         return f"{simple_name(self.class_name)}({', '.join(field.type_name for field in self.fields)})"
 
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return self.fields
-
     def write_snapshot(self, out: Output, release: Release) -> None:
         class_name = _PACKAGE + (_TUPLE2 if self.specialized else _CASE_CLASS)
         write_composite(out, class_name, 2, self.fields, release, lambda outer: outer.utf(self.class_name))
 
 
 def _read_case_class(cursor: Cursor, version: int, *, specialized: bool) -> Serializer:
-    names: list[str] = []
-    fields = composite(cursor, version, None, lambda outer, _: names.append(outer.utf()))
-    return CaseClass(names[0], fields, specialized)
+    return CaseClass(*composite_with(cursor, version, None, lambda outer, _: outer.utf()), specialized)
 
 
 _scala(_CASE_CLASS)(partial(_read_case_class, specialized=False))
 _scala(_TUPLE2)(partial(_read_case_class, specialized=True))
 
 
+@composite_snapshot(*_scala_names(_OPTION), outer_version=2)
 @dataclass(frozen=True)
-class OptionOf(Serializer):
+class OptionOf(CompositeSerializer):
     """OptionSerializer: 0 for None, or 1 and the value."""
 
     element: Serializer
+    type_pattern = "Option[{}]"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return Marked(self.element.layout(ctx), null_byte=0)
 
-    @property
-    def type_name(self) -> str:
-        return f"Option[{self.element.type_name}]"
 
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.element,)
-
-    def write_snapshot(self, out: Output, release: Release) -> None:
-        write_composite(out, _PACKAGE + _OPTION, 2, self.nested, release)
-
-
-@_scala(_OPTION)
-def _read_option(cursor: Cursor, version: int) -> Serializer:
-    (element,) = composite(cursor, version, 1)
-    return OptionOf(element)
-
-
+@composite_snapshot(*_scala_names(_TRY), outer_version=2)
 @dataclass(frozen=True)
-class TryOf(Serializer):
+class TryOf(CompositeSerializer):
     """TrySerializer: 1 and the value, or 0 and the exception."""
 
     element: Serializer
     throwable: Serializer
+    type_pattern = "Try[{}]"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return Choice(
@@ -135,23 +123,6 @@ class TryOf(Serializer):
                 ChoiceOption(0, "failure", self.throwable.layout(ctx)),
             )
         )
-
-    @property
-    def type_name(self) -> str:
-        return f"Try[{self.element.type_name}]"
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.element, self.throwable)
-
-    def write_snapshot(self, out: Output, release: Release) -> None:
-        write_composite(out, _PACKAGE + _TRY, 2, self.nested, release)
-
-
-@_scala(_TRY)
-def _read_try(cursor: Cursor, version: int) -> Serializer:
-    element, throwable = composite(cursor, version, 2)
-    return TryOf(element, throwable)
 
 
 @_scala(_EITHER)
@@ -163,9 +134,8 @@ def _read_either(cursor: Cursor, version: int) -> Serializer:
 @_scala(_TRAVERSABLE)
 def _read_traversable(cursor: Cursor, version: int) -> Serializer:
     # The outer payload is Scala source text, which Flink compiles; here it is only read over.
-    source: list[str] = []
-    (element,) = composite(cursor, version, 1, lambda outer, _: source.append(outer.utf()))
-    return ListOf("Traversable", element, 0, _PACKAGE + _TRAVERSABLE, source[0])
+    source, (element,) = composite_with(cursor, version, 1, lambda outer, _: outer.utf())
+    return ListOf("Traversable", element, 0, _PACKAGE + _TRAVERSABLE, source)
 
 
 @_scala("ScalaEnumSerializerSnapshot")
@@ -184,19 +154,7 @@ _NOTHING = "NothingSerializer$NothingSerializerSnapshot", "NothingSerializerSnap
 
 
 UNIT = Scalar("Unit", "Unit", SingletonValue(1), 1, _PACKAGE + _UNIT)
-
-
-@_scala(_UNIT)
-def _read_unit(cursor: Cursor, version: int) -> Serializer:
-    simple(cursor, version, "UnitSerializerSnapshot")
-    return UNIT
-
-
-def _read_nothing(cursor: Cursor, version: int, *, name: str) -> Serializer:
-    # Writing a Nothing fails in Flink: what stands here never has a value.
-    simple(cursor, version, "NothingSerializerSnapshot")
-    return Scalar("Nothing", "Nothing", AlwaysNull(0), -1, _PACKAGE + name)
-
-
+simple_snapshot(UNIT, *_scala_names(_UNIT))
 for _name in _NOTHING:
-    _scala(_name)(partial(_read_nothing, name=_name))
+    # Writing a Nothing fails in Flink: what has this type never has a value.
+    simple_snapshot(Scalar("Nothing", "Nothing", AlwaysNull(0), -1, _PACKAGE + _name), *_scala_names(_name))

@@ -9,7 +9,8 @@ import importlib
 import re
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import ClassVar, TypeVar
 
 from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot
 from stateproc.flink_versions import Release
@@ -36,6 +37,7 @@ def skip_java_serializer(cursor: Cursor) -> None:
     cursor.bytes32()
 
 
+Outer = TypeVar("Outer")
 SnapshotReader = Callable[[Cursor, int], Serializer]
 """Reads a snapshot's payload of the given version; the cursor is after the class name and version."""
 
@@ -179,30 +181,6 @@ def _unknown(cursor: Cursor, class_name: str, version: int, at: int) -> UnknownS
     return error
 
 
-@dataclass(frozen=True)
-class Composite:
-    """The content of a CompositeTypeSerializerSnapshot: the outer version, the nested serializers."""
-
-    outer_version: int
-    nested: tuple[Serializer, ...]
-
-
-def read_composite(cursor: Cursor, version: int, read_outer: Callable[[Cursor, int], None] | None = None) -> Composite:
-    """Read magic, outer version, outer payload (``read_outer(cursor, outer version)``), magic, nested snapshots.
-
-    Snapshots of versions 1 and 2 have no first magic and no outer version: their version is used instead.
-    """
-    at = cursor.pos
-    outer_version = version
-    if version >= 3:
-        if cursor.i32() != _COMPOSITE_MAGIC:
-            cursor.corrupt("a composite serializer snapshot does not begin with its magic number", at=at)
-        outer_version = cursor.i32()
-    if read_outer is not None:
-        read_outer(cursor, outer_version)
-    return Composite(outer_version, read_nested(cursor))
-
-
 def read_nested(cursor: Cursor) -> tuple[Serializer, ...]:
     """Read NestedSerializersSnapshotDelegate: magic, version 1, count, snapshots."""
     at = cursor.pos
@@ -214,15 +192,89 @@ def read_nested(cursor: Cursor) -> tuple[Serializer, ...]:
     return tuple(read_versioned(cursor) for _ in range(cursor.count("nested serializers", 6)))
 
 
-def composite(
-    cursor: Cursor, version: int, n: int | None, read_outer: Callable[[Cursor, int], None] | None = None
-) -> tuple[Serializer, ...]:
-    """Read the nested serializers of a composite, exactly ``n`` of them (None: any number)."""
+def composite_with(
+    cursor: Cursor, version: int, n: int | None, read_outer: Callable[[Cursor, int], Outer]
+) -> tuple[Outer, tuple[Serializer, ...]]:
+    """Read CompositeTypeSerializerSnapshot: magic, outer version, outer payload, magic, nested snapshots.
+
+    Snapshots of versions 1 and 2 have no first magic and no outer version: their version is used instead.
+
+    Args:
+        n: the number of nested serializers; None: any number.
+        read_outer: reads the outer payload of an outer version.
+
+    Returns:
+        What ``read_outer`` returns; the nested serializers.
+    """
     at = cursor.pos
-    nested = read_composite(cursor, version, read_outer).nested
+    outer_version = version
+    if version >= 3:
+        if cursor.i32() != _COMPOSITE_MAGIC:
+            cursor.corrupt("a composite serializer snapshot does not begin with its magic number", at=at)
+        outer_version = cursor.i32()
+    outer = read_outer(cursor, outer_version)
+    nested = read_nested(cursor)
     if n is not None and len(nested) != n:
         cursor.corrupt(f"a composite serializer snapshot of {n} parts has {len(nested)}", at=at)
-    return nested
+    return outer, nested
+
+
+def composite(cursor: Cursor, version: int, n: int) -> tuple[Serializer, ...]:
+    """Read the ``n`` nested serializers of a composite without an outer payload."""
+    return composite_with(cursor, version, n, lambda _cursor, _version: None)[1]
+
+
+@dataclass(frozen=True)
+class CompositeSerializer(Serializer):
+    """A serializer with nested ones: those that its fields hold, in this order."""
+
+    type_pattern = ""
+    """The type's name, with ``{}`` for the names of the nested ones."""
+    _written: ClassVar[tuple[str, int] | None] = None
+
+    @property
+    def type_name(self) -> str:
+        return self.type_pattern.format(", ".join(part.type_name for part in self.nested))
+
+    @property
+    def nested(self) -> tuple[Serializer, ...]:
+        values = [getattr(self, item.name) for item in fields(self)]
+        parts = [part for value in values for part in (value if isinstance(value, tuple) else (value,))]
+        return tuple(part for part in parts if isinstance(part, Serializer))
+
+    def write_snapshot(self, out: Output, release: Release) -> None:
+        if self._written is None:
+            super().write_snapshot(out, release)
+        else:
+            write_composite(out, *self._written, self.nested, release)
+
+
+_Class = TypeVar("_Class", bound=type[CompositeSerializer])
+
+
+def composite_snapshot(*class_names: str, outer_version: int) -> Callable[[_Class], _Class]:
+    """Read and write a dataclass by snapshots without an outer payload (class decorator); the first class is written.
+
+    Its nested serializers are its fields of the type Serializer.
+    """
+
+    def register_class(made: _Class) -> _Class:
+        made._written = class_names[0], outer_version
+        n = sum(item.type == "Serializer" for item in fields(made))
+        snapshot(*class_names)(lambda cursor, version: made(*composite(cursor, version, n)))
+        return made
+
+    return register_class
+
+
+def simple_snapshot(serializer: Serializer, *class_names: str) -> None:
+    """Register snapshots that are a SimpleTypeSerializerSnapshot of this serializer."""
+
+    def read(cursor: Cursor, version: int) -> Serializer:
+        simple(cursor, version, class_names[0])
+        return serializer
+
+    snapshot(*class_names)(read)
 
 
 def expect_version(cursor: Cursor, class_name: str, version: int, *known: int) -> None:

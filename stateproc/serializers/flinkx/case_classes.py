@@ -30,7 +30,13 @@ from stateproc.serializers.core.base import (
     Undecodable,
     fixed_sum,
 )
-from stateproc.serializers.core.registry import expect_version, read_composite, write_composite, write_head
+from stateproc.serializers.core.registry import (
+    CompositeSerializer,
+    composite_with,
+    expect_version,
+    write_composite,
+    write_head,
+)
 from stateproc.serializers.flinkx.layouts import (
     PACKAGE,
     UNVERSIONED,
@@ -98,16 +104,12 @@ class FlinkxCaseClass(CaseClass):
 
 @flinkx_snapshot(_CASE_CLASS)
 def _read_case_class(cursor: Cursor, version: int) -> Serializer:
-    names: list[str] = []
-    immutable: list[bool | None] = []
-
-    def read_outer(outer: Cursor, outer_version: int) -> None:
+    def read_outer(outer: Cursor, outer_version: int) -> tuple[str, bool | None]:
         expect_version(outer, _CASE_CLASS, outer_version, 2, 3)
-        names.append(outer.utf())
-        immutable.append(outer.boolean() if outer_version > 2 else None)
+        return outer.utf(), outer.boolean() if outer_version > 2 else None
 
-    fields = read_composite(cursor, version, read_outer).nested
-    return FlinkxCaseClass(names[0], fields, immutable=immutable[0])
+    (name, immutable), fields = composite_with(cursor, version, None, read_outer)
+    return FlinkxCaseClass(name, fields, immutable=immutable)
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def _read_case_object(cursor: Cursor, version: int) -> Serializer:
 
 
 @dataclass(frozen=True)
-class Coproduct(Serializer):
+class Coproduct(CompositeSerializer):
     """A sealed trait: one of its classes, as a struct of ``type`` (the class) and the fields of all classes.
 
     Fields of one name and type share a column; others have the class's name before theirs.
@@ -182,10 +184,6 @@ class Coproduct(Serializer):
     @property
     def type_name(self) -> str:
         return " | ".join(self._labels)
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return self.members
 
     def write_snapshot(self, out: Output, release: Release) -> None:
         if self.version >= _COMPOSITE:
@@ -233,16 +231,15 @@ def _simple(class_name: str) -> str:
 def _read_coproduct(cursor: Cursor, version: int) -> Serializer:
     expect_version(cursor, _COPRODUCT, version, 1, 2, 3)
     at = cursor.pos
-    names: list[str] = []
     if version >= _COMPOSITE:
 
-        def read_names(outer: Cursor, outer_version: int) -> None:
+        def read_names(outer: Cursor, outer_version: int) -> list[str]:
             expect_version(outer, _COPRODUCT, outer_version, _COMPOSITE)
-            names.extend(outer.fstr() or "" for _ in range(outer.count("classes of a coproduct")))
+            return [outer.fstr() or "" for _ in range(outer.count("classes of a coproduct"))]
 
-        members = read_composite(cursor, version, read_names).nested
+        names, members = composite_with(cursor, version, None, read_names)
     else:
-        names.extend(cursor.utf() for _ in range(cursor.count("classes of a coproduct", 4)))
+        names = [cursor.utf() for _ in range(cursor.count("classes of a coproduct", 4))]
         members = tuple(read_part(cursor, versioned=version > UNVERSIONED) for _ in names)
     if len(members) != len(names) or not names or len(names) > _NULL_INDEX:
         cursor.corrupt(f"a coproduct of {len(names)} classes with {len(members)} serializers", at=at)

@@ -22,7 +22,7 @@ from stateproc.codec.layouts import Counted, Layout, MapLayout, StructLayout
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer
 from stateproc.serializers.core.opaque import Opaque
-from stateproc.serializers.core.registry import composite, expect_version, write_composite, write_head
+from stateproc.serializers.core.registry import composite, composite_snapshot, expect_version, write_head
 from stateproc.serializers.flinkx.layouts import (
     PACKAGE,
     UNVERSIONED,
@@ -206,18 +206,10 @@ def _read_mapped(cursor: Cursor, version: int) -> Serializer:
     return Mapped(mapper, inner, version)
 
 
+@composite_snapshot(PACKAGE + _OPTION, outer_version=2)
 @dataclass(frozen=True)
 class FlinkxOption(OptionOf):
     """An Option: the value, or null for None."""
-
-    def write_snapshot(self, out: Output, release: Release) -> None:
-        write_composite(out, PACKAGE + _OPTION, 2, self.nested, release)
-
-
-@flinkx_snapshot(_OPTION)
-def _read_option(cursor: Cursor, version: int) -> Serializer:
-    (element,) = composite(cursor, version, 1)
-    return FlinkxOption(element)
 
 
 @flinkx_snapshot(_EITHER)

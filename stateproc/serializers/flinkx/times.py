@@ -27,7 +27,13 @@ from stateproc.codec.layouts import (
 from stateproc.codec.layouts.variants import StructVariant, VariantStruct
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer
-from stateproc.serializers.core.registry import expect_version, simple, write_head, write_simple
+from stateproc.serializers.core.registry import (
+    CompositeSerializer,
+    expect_version,
+    simple_snapshot,
+    write_head,
+    write_simple,
+)
 from stateproc.serializers.flinkx.layouts import NULL, PACKAGE, flinkx_snapshot, read_part, write_part
 from stateproc.serializers.java.scalars import Scalar
 from stateproc.serializers.java.structs import EnumOf
@@ -94,7 +100,7 @@ class ZonedTime(Serializer):
 
 
 @dataclass(frozen=True)
-class OrderingOf(Serializer):
+class OrderingOf(CompositeSerializer):
     """An ordering made of another one: Reverse, Option."""
 
     name: str
@@ -106,10 +112,6 @@ class OrderingOf(Serializer):
     @property
     def type_name(self) -> str:
         return f"{self.name}[{self.inner.type_name}]"
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.inner,)
 
     def write_snapshot(self, out: Output, release: Release) -> None:
         write_head(out, f"{PACKAGE}{self.name}SerializerSnapshot", 1, release)
@@ -131,11 +133,7 @@ _SIMPLE: tuple[Scalar | ZonedTime, ...] = (
 def _register(serializer: Scalar | ZonedTime, name: str) -> None:
     class_name = PACKAGE + name
     made = replace(serializer, snapshot_class=class_name) if isinstance(serializer, Scalar) else serializer
-
-    @flinkx_snapshot(name)
-    def read(cursor: Cursor, version: int) -> Serializer:
-        simple(cursor, version, class_name)
-        return made
+    simple_snapshot(made, class_name)
 
 
 for _serializer in _SIMPLE:

@@ -25,8 +25,8 @@ from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.codec.temporal import by_distinct
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer
-from stateproc.serializers.core.registry import simple, snapshot, write_simple
-from stateproc.wire import Cursor, Output
+from stateproc.serializers.core.registry import simple_snapshot, write_simple
+from stateproc.wire import Output
 
 _NULL = bytes(4)
 _CONSTANTS = {1: b"\x00", 2: b"\x01", 3: b"\x0a"}
@@ -143,9 +143,4 @@ class Big(Serializer):
 
 
 for _serializer in (Big(False), Big(True)):
-
-    def _read(cursor: Cursor, version: int, *, made: Big = _serializer) -> Serializer:
-        simple(cursor, version, made.snapshot_class)
-        return made
-
-    snapshot(_serializer.snapshot_class)(_read)
+    simple_snapshot(_serializer, _serializer.snapshot_class)

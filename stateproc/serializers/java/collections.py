@@ -22,9 +22,11 @@ from stateproc.errors import UnsupportedSnapshot
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer
 from stateproc.serializers.core.registry import (
+    CompositeSerializer,
     composite,
+    composite_with,
     expect_version,
-    simple,
+    simple_snapshot,
     snapshot,
     write_composite,
     write_head,
@@ -79,11 +81,7 @@ class PlainArray(Serializer):
 
 def _register_array(name: str, element: str, layout: Layout) -> None:
     class_name = f"{_ARRAYS}{name}Serializer${name}SerializerSnapshot"
-
-    @snapshot(class_name)
-    def read(cursor: Cursor, version: int) -> Serializer:
-        simple(cursor, version, name)
-        return PlainArray(element, layout, class_name)
+    simple_snapshot(PlainArray(element, layout, class_name), class_name)
 
 
 for _name, _layout in PRIMITIVE_ARRAYS:
@@ -92,7 +90,7 @@ _register_array("StringArray", "String", Counted(FlinkString()))
 
 
 @dataclass(frozen=True)
-class ListOf(Serializer):
+class ListOf(CompositeSerializer):
     """ListSerializer, ArrayListSerializer (no null marks), SetSerializer (1 marks a null), arrays and
     Traversables (0 marks a null). ``null_byte``: that mark, None without marks.
 
@@ -118,10 +116,6 @@ class ListOf(Serializer):
     @property
     def type_name(self) -> str:
         return f"{self.element.type_name}[]" if self.kind == "Array" else f"{self.kind}<{self.element.type_name}>"
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.element,)
 
     def write_snapshot(self, out: Output, release: Release) -> None:
         if self.in_view:
@@ -158,13 +152,12 @@ def _read_set(cursor: Cursor, version: int) -> Serializer:
 
 @snapshot(_ARRAY)
 def _read_array(cursor: Cursor, version: int) -> Serializer:
-    component: list[str] = []
-    (element,) = composite(cursor, version, 1, lambda outer, _: component.append(outer.utf()))
-    return ListOf("Array", element, null_byte=0, component=component[0])
+    component, (element,) = composite_with(cursor, version, 1, lambda outer, _: outer.utf())
+    return ListOf("Array", element, null_byte=0, component=component)
 
 
 @dataclass(frozen=True)
-class MapOf(Serializer):
+class MapOf(CompositeSerializer):
     """MapSerializer: values have a null mark, keys none. Table's SortedMap has a Java object as ``comparator``.
 
     ``in_view``: whether a MapView stands around it, which adds no bytes to values.
@@ -187,10 +180,6 @@ class MapOf(Serializer):
     def type_name(self) -> str:
         return f"{self.kind}<{self.key.type_name}, {self.value.type_name}>"
 
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.key, self.value)
-
     def write_snapshot(self, out: Output, release: Release) -> None:
         if self.in_view:
             write_composite(out, MAP_VIEW, 1, (replace(self, in_view=False),), release)
@@ -211,7 +200,7 @@ def _read_map(cursor: Cursor, version: int) -> Serializer:
 
 
 @dataclass(frozen=True)
-class NullAwareMap(Serializer):
+class NullAwareMap(CompositeSerializer):
     """NullAwareMapSerializer: keys may be null, which no Arrow map can hold; a list of entries instead."""
 
     key: Serializer
@@ -225,10 +214,6 @@ class NullAwareMap(Serializer):
     @property
     def type_name(self) -> str:
         return f"Map<{self.key.type_name}?, {self.value.type_name}>"
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.key, self.value)
 
     def write_snapshot(self, out: Output, release: Release) -> None:
         if self.in_view:
@@ -244,22 +229,15 @@ def _read_null_aware_map(cursor: Cursor, version: int) -> Serializer:
 
 
 @dataclass(frozen=True)
-class MaskedListOf(Serializer):
+class MaskedListOf(CompositeSerializer):
     """Table's LinkedListSerializer. Outer version 3 says whether there is a mask, 2 means one, 1 none."""
 
     element: Serializer
     has_mask: bool
+    type_pattern = "LinkedList<{}>"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return MaskedList(self.element.layout(ctx.inner), self.has_mask)
-
-    @property
-    def type_name(self) -> str:
-        return f"LinkedList<{self.element.type_name}>"
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.element,)
 
     def write_snapshot(self, out: Output, release: Release) -> None:
         outer_version = 3 if release >= _LINKED_LIST_FLAG else 2 if self.has_mask else 1
@@ -269,11 +247,9 @@ class MaskedListOf(Serializer):
 
 @snapshot(_LINKED_LIST)
 def _read_linked_list(cursor: Cursor, version: int) -> Serializer:
-    masks: list[bool] = []
-
-    def read_outer(outer: Cursor, outer_version: int) -> None:
+    def read_flag(outer: Cursor, outer_version: int) -> bool:
         expect_version(outer, "LinkedListSerializerSnapshot", outer_version, 1, 2, 3)
-        masks.append(outer.boolean() if outer_version >= 3 else outer_version == 2)
+        return outer.boolean() if outer_version >= 3 else outer_version == 2
 
-    (element,) = composite(cursor, version, 1, read_outer)
-    return MaskedListOf(element, masks[0])
+    has_mask, (element,) = composite_with(cursor, version, 1, read_flag)
+    return MaskedListOf(element, has_mask)

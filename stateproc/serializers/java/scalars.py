@@ -15,8 +15,8 @@ from stateproc.codec.layouts import AlwaysNull, Boolean, Converted, FlinkString,
 from stateproc.codec.temporal import by_distinct, ints, nulls
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer
-from stateproc.serializers.core.registry import simple, snapshot, write_simple
-from stateproc.wire import Cursor, Output
+from stateproc.serializers.core.registry import simple_snapshot, write_simple
+from stateproc.wire import Output
 
 _BASE = "org.apache.flink.api.common.typeutils.base."
 _PATTERN = _BASE + "{}Serializer${}SerializerSnapshot"
@@ -122,13 +122,7 @@ def register_scalars(rows: tuple[tuple[str, str, Layout, int], ...], pattern: st
     """Register rows (name, type, layout, length) under ``pattern`` with {} for the name."""
     for row in rows:
         class_name = pattern.format(row[0], row[0])
-        serializer = Scalar(*row, class_name)
-
-        def read(cursor: Cursor, version: int, *, made: Scalar = serializer, name: str = class_name) -> Serializer:
-            simple(cursor, version, name)
-            return made
-
-        snapshot(class_name)(read)
+        simple_snapshot(Scalar(*row, class_name), class_name)
 
 
 register_scalars(SCALARS, _PATTERN)
@@ -143,7 +137,4 @@ VOID_NAMESPACE = Scalar(
 )
 
 
-@snapshot(VOID_NAMESPACE.snapshot_class)
-def _read_void_namespace(cursor: Cursor, version: int) -> Serializer:
-    simple(cursor, version, VOID_NAMESPACE.snapshot_class)
-    return VOID_NAMESPACE
+simple_snapshot(VOID_NAMESPACE, VOID_NAMESPACE.snapshot_class)

@@ -23,10 +23,11 @@ from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer, fixed_sum, simple_name
 from stateproc.serializers.core.registry import (
     SCALA_PACKAGES,
+    CompositeSerializer,
     composite,
+    composite_with,
     expect_version,
-    read_composite,
-    simple,
+    simple_snapshot,
     snapshot,
     write_composite,
     write_head,
@@ -50,7 +51,7 @@ def positional(parts: tuple[Serializer, ...], ctx: LayoutContext) -> tuple[tuple
 
 
 @dataclass(frozen=True)
-class TupleOf(Serializer):
+class TupleOf(CompositeSerializer):
     """TupleSerializer: the fields in order, without null marks. ``names``: those that replace f0, f1 …, if any."""
 
     class_name: str
@@ -71,19 +72,13 @@ class TupleOf(Serializer):
     def type_name(self) -> str:
         return f"{simple_name(self.class_name)}<{', '.join(field.type_name for field in self.fields)}>"
 
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return self.fields
-
     def write_snapshot(self, out: Output, release: Release) -> None:
         write_composite(out, _TUPLE, 2, self.fields, release, lambda outer: outer.utf(self.class_name))
 
 
 @snapshot(_TUPLE)
 def _read_tuple(cursor: Cursor, version: int) -> Serializer:
-    names: list[str] = []
-    fields = composite(cursor, version, None, lambda outer, _: names.append(outer.utf()))
-    return TupleOf(names[0], fields)
+    return TupleOf(*composite_with(cursor, version, None, lambda outer, _: outer.utf()))
 
 
 @dataclass(frozen=True)
@@ -105,29 +100,19 @@ class Tuple0(Serializer):
         write_simple(out, _TUPLE0, release)
 
 
-@snapshot(_TUPLE0, _RUNTIME + "Tuple0Serializer$Tuple0SerializerSnapshot")
-def _read_tuple0(cursor: Cursor, version: int) -> Serializer:
-    simple(cursor, version, "Tuple0SerializerSnapshot")
-    return Tuple0()
+simple_snapshot(Tuple0(), _TUPLE0, _RUNTIME + "Tuple0Serializer$Tuple0SerializerSnapshot")
 
 
 @dataclass(frozen=True)
-class RowOf(Serializer):
+class RowOf(CompositeSerializer):
     """RowSerializer: a null mask, led by two bits of RowKind since 1.11, then the fields that are not null."""
 
     fields: tuple[Serializer, ...]
     has_kind: bool
+    type_pattern = "Row<{}>"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return MaskedRow(positional(self.fields, ctx), self.has_kind, ctx.row_kind, ctx.strict)
-
-    @property
-    def type_name(self) -> str:
-        return f"Row<{', '.join(field.type_name for field in self.fields)}>"
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return self.fields
 
     def write_snapshot(self, out: Output, release: Release) -> None:
         # Outer version 4 says whether there is a kind, 3 means one, 2 none.
@@ -138,16 +123,15 @@ class RowOf(Serializer):
 
 @snapshot(_ROW)
 def _read_row(cursor: Cursor, version: int) -> Serializer:
-    flags: list[bool] = []
+    def read_flag(outer: Cursor, outer_version: int) -> bool:
+        return outer.boolean() if outer_version >= 4 else outer_version == 3
 
-    def read_outer(outer: Cursor, outer_version: int) -> None:
-        flags.append(outer.boolean() if outer_version >= 4 else outer_version == 3)
-
-    return RowOf(read_composite(cursor, version, read_outer).nested, flags[0])
+    has_kind, fields = composite_with(cursor, version, None, read_flag)
+    return RowOf(fields, has_kind)
 
 
 @dataclass(frozen=True)
-class EitherOf(Serializer):
+class EitherOf(CompositeSerializer):
     """JavaEitherSerializer, ScalaEitherSerializer: 1 and the left value, or 0 and the right one.
 
     ``snapshot_class``: where it is not Java's. Of neither side set is read what Scala can have, Left(null) or
@@ -157,6 +141,7 @@ class EitherOf(Serializer):
     left: Serializer
     right: Serializer
     snapshot_class: str = field(default="", compare=False)
+    type_pattern = "Either<{}>"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         sides = (
@@ -164,14 +149,6 @@ class EitherOf(Serializer):
             ChoiceOption(0, "right", self.right.layout(ctx.inner)),
         )
         return Choice(sides, always_set=True)
-
-    @property
-    def type_name(self) -> str:
-        return f"Either<{self.left.type_name}, {self.right.type_name}>"
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.left, self.right)
 
     def write_snapshot(self, out: Output, release: Release) -> None:
         write_composite(out, self.snapshot_class or _EITHER, 1, self.nested, release)
@@ -184,11 +161,12 @@ def _read_either(cursor: Cursor, version: int) -> Serializer:
 
 
 @dataclass(frozen=True)
-class NullableOf(Serializer):
+class NullableOf(CompositeSerializer):
     """NullableSerializer: a null mark; a null of a fixed-length value is padded with ``padding`` zero bytes."""
 
     inner: Serializer
     padding: int
+    type_pattern = "{}?"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return Marked(self.inner.layout(ctx if self.padding == 0 else ctx.inner), pad=self.padding)
@@ -197,26 +175,17 @@ class NullableOf(Serializer):
     def length(self) -> int:
         return 1 + self.padding if self.padding else VARIABLE
 
-    @property
-    def type_name(self) -> str:
-        return f"{self.inner.type_name}?"
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.inner,)
-
     def write_snapshot(self, out: Output, release: Release) -> None:
         write_composite(out, _NULLABLE, 2, self.nested, release, lambda outer: outer.i32(self.padding))
 
 
 @snapshot(_NULLABLE)
 def _read_nullable(cursor: Cursor, version: int) -> Serializer:
-    paddings: list[int] = []
     at = cursor.pos
-    (inner,) = composite(cursor, version, 1, lambda outer, _: paddings.append(outer.i32()))
-    if paddings[0] < 0 or paddings[0] > 1 << 16:
-        cursor.corrupt(f"a null's padding of {paddings[0]} bytes", at=at)
-    return NullableOf(inner, paddings[0])
+    padding, (inner,) = composite_with(cursor, version, 1, lambda outer, _: outer.i32())
+    if padding < 0 or padding > 1 << 16:
+        cursor.corrupt(f"a null's padding of {padding} bytes", at=at)
+    return NullableOf(inner, padding)
 
 
 def constants(indexes: pa.Array, names: tuple[tuple[int, str], ...]) -> pa.Array:

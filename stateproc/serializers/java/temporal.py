@@ -20,8 +20,8 @@ from stateproc.codec.array_types import Longs
 from stateproc.codec.layouts import Converted, Layout, Number, StructLayout
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer
-from stateproc.serializers.core.registry import simple, snapshot, write_simple
-from stateproc.wire import Cursor, Output
+from stateproc.serializers.core.registry import simple_snapshot, write_simple
+from stateproc.wire import Output
 
 _I8, _I32, _I64 = Number(pa.int8()), Number(pa.int32()), Number(pa.int64())
 _DATE = StructLayout((("year", _I32), ("month", _I8), ("day", _I8)))
@@ -256,9 +256,4 @@ class Temporal(Serializer):
 
 
 for _kind in TEMPORAL:
-
-    def _read(cursor: Cursor, version: int, *, made: Temporal = Temporal(_kind)) -> Serializer:
-        simple(cursor, version, made.snapshot_class)
-        return made
-
-    snapshot(Temporal(_kind).snapshot_class)(_read)
+    simple_snapshot(Temporal(_kind), Temporal(_kind).snapshot_class)

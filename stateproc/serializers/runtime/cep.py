@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
@@ -12,10 +12,12 @@ from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer
 from stateproc.serializers.core.opaque import UndecodableValue
 from stateproc.serializers.core.registry import (
+    CompositeSerializer,
     composite,
+    composite_snapshot,
+    composite_with,
     expect_version,
-    read_composite,
-    simple,
+    simple_snapshot,
     snapshot,
     write_composite,
 )
@@ -41,73 +43,47 @@ _MIGRATED_BUFFER = _NFA + "SharedBuffer$SharedBufferSerializerSnapshot"
 
 EVENT_ID = Scalar("EventId", "EventId", StructLayout((("id", _I32), ("timestamp", _I64))), 12, _EVENT_ID)
 DEWEY_NUMBER = Scalar("DeweyNumber", "DeweyNumber", Counted(_I32), VARIABLE, _DEWEY)
+simple_snapshot(EVENT_ID, _EVENT_ID)
+simple_snapshot(DEWEY_NUMBER, _DEWEY)
 
 
 def _optional(layout: Layout) -> Layout:
     return Marked(layout, null_byte=1 - _PRESENT)
 
 
-@snapshot(_EVENT_ID)
-def _read_event_id(cursor: Cursor, version: int) -> Serializer:
-    simple(cursor, version, "EventIdSerializerSnapshot")
-    return EVENT_ID
-
-
-@snapshot(_DEWEY)
-def _read_dewey(cursor: Cursor, version: int) -> Serializer:
-    simple(cursor, version, "DeweyNumberSerializerSnapshot")
-    return DEWEY_NUMBER
-
-
+@composite_snapshot(_NODE_ID, outer_version=1)
 @dataclass(frozen=True)
-class NodeId(Serializer):
+class NodeId(CompositeSerializer):
     """NodeId.NodeIdSerializer: a mark, the event's id, the name of the pattern's page."""
 
     event: Serializer
+    type_pattern = "NodeId"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return _optional(StructLayout((("event", self.event.layout(ctx.inner)), ("page", FlinkString()))))
 
-    @property
-    def type_name(self) -> str:
-        return "NodeId"
 
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.event,)
-
-    def write_snapshot(self, out: Output, release: Release) -> None:
-        write_composite(out, _NODE_ID, 1, self.nested, release)
-
-
+@composite_snapshot(_EDGE, outer_version=1)
 @dataclass(frozen=True)
-class SharedBufferEdge(Serializer):
+class SharedBufferEdge(CompositeSerializer):
     """SharedBufferEdge.SharedBufferEdgeSerializer: the node it leads to, the version."""
 
     target: Serializer
     version: Serializer
+    type_pattern = "SharedBufferEdge"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         inner = ctx.inner
         return StructLayout((("target", self.target.layout(inner)), ("version", self.version.layout(inner))))
 
-    @property
-    def type_name(self) -> str:
-        return "SharedBufferEdge"
 
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.target, self.version)
-
-    def write_snapshot(self, out: Output, release: Release) -> None:
-        write_composite(out, _EDGE, 1, self.nested, release)
-
-
+@composite_snapshot(_LOCKABLE, outer_version=1)
 @dataclass(frozen=True)
-class Lockable(Serializer):
+class Lockable(CompositeSerializer):
     """Lockable.LockableTypeSerializer: i32 number of references, the element."""
 
     element: Serializer
+    type_pattern = "Lockable<{}>"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return StructLayout((("refs", _I32), ("element", self.element.layout(ctx))))
@@ -116,17 +92,6 @@ class Lockable(Serializer):
     def length(self) -> int:
         # Flink says so, whatever the element's length.
         return VARIABLE
-
-    @property
-    def type_name(self) -> str:
-        return f"Lockable<{self.element.type_name}>"
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.element,)
-
-    def write_snapshot(self, out: Output, release: Release) -> None:
-        write_composite(out, _LOCKABLE, 1, self.nested, release)
 
 
 @dataclass(frozen=True)
@@ -170,13 +135,14 @@ def _read_old_node(cursor: Cursor, version: int) -> Serializer:
 
 
 @dataclass(frozen=True)
-class NfaState(Serializer):
+class NfaState(CompositeSerializer):
     """NFAStateSerializer: the partial matches, the completed ones."""
 
     version: Serializer
     node: Serializer
     event: Serializer
     has_previous_timestamp: bool
+    type_pattern = "NFAState"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         inner = ctx.inner
@@ -192,14 +158,6 @@ class NfaState(Serializer):
         states = Counted(StructLayout(tuple(steps)))
         return StructLayout((("partial", states), ("completed", states)))
 
-    @property
-    def type_name(self) -> str:
-        return "NFAState"
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.version, self.node, self.event)
-
     def write_snapshot(self, out: Output, release: Release) -> None:
         outer_version = 2 if self.has_previous_timestamp or release >= _PREVIOUS_TIMESTAMP else 1
         flag = (lambda outer: outer.boolean(self.has_previous_timestamp)) if outer_version == 2 else None
@@ -208,21 +166,16 @@ class NfaState(Serializer):
 
 @snapshot(_NFA_STATE)
 def _read_nfa_state(cursor: Cursor, version: int) -> Serializer:
-    flags: list[bool] = []
-
-    def read_outer(outer: Cursor, outer_version: int) -> None:
+    def read_flag(outer: Cursor, outer_version: int) -> bool:
         expect_version(outer, "NFAStateSerializerSnapshot", outer_version, 1, 2)
-        flags.append(outer.boolean() if outer_version >= 2 else False)
+        return outer.boolean() if outer_version >= 2 else False
 
-    at = cursor.pos
-    nested = read_composite(cursor, version, read_outer).nested
-    if len(nested) != 3:
-        cursor.corrupt(f"an NFA state of {len(nested)} serializers", at=at)
-    return NfaState(*nested, flags[0])
+    has_previous_timestamp, (dewey, node, event) = composite_with(cursor, version, 3, read_flag)
+    return NfaState(dewey, node, event, has_previous_timestamp)
 
 
 @dataclass(frozen=True)
-class MigratedState(Serializer):
+class MigratedState(CompositeSerializer):
     """NFA.NFASerializer, SharedBuffer.SharedBufferSerializer: the state of CEP jobs before Flink 1.6.
 
     Flink 1.8 to 1.11 declare it in every CEP job, migrate its values when they restore a job, and write none.
@@ -241,22 +194,13 @@ class MigratedState(Serializer):
     def type_name(self) -> str:
         return "MigratedNFA" if self.snapshot_class == _MIGRATED_NFA else "SharedBuffer"
 
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return self.parts
-
     def write_snapshot(self, out: Output, release: Release) -> None:
         write_composite(out, self.snapshot_class, 2, self.parts, release)
 
 
-def _register(class_name: str, n: int, make: Callable[..., Serializer]) -> None:
-    @snapshot(class_name)
-    def read(cursor: Cursor, version: int) -> Serializer:
-        return make(*composite(cursor, version, n))
+def _read_migrated(cursor: Cursor, version: int, *, class_name: str, n: int) -> Serializer:
+    return MigratedState(class_name, composite(cursor, version, n))
 
 
-_register(_NODE_ID, 1, NodeId)
-_register(_EDGE, 2, SharedBufferEdge)
-_register(_LOCKABLE, 1, Lockable)
-_register(_MIGRATED_NFA, 2, lambda *parts: MigratedState(_MIGRATED_NFA, parts))
-_register(_MIGRATED_BUFFER, 3, lambda *parts: MigratedState(_MIGRATED_BUFFER, parts))
+snapshot(_MIGRATED_NFA)(partial(_read_migrated, class_name=_MIGRATED_NFA, n=2))
+snapshot(_MIGRATED_BUFFER)(partial(_read_migrated, class_name=_MIGRATED_BUFFER, n=3))

@@ -31,7 +31,14 @@ from stateproc.codec.layouts import (
 from stateproc.codec.layouts.collections import measure_items
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer
-from stateproc.serializers.core.registry import expect_version, read_composite, simple, snapshot, write_composite
+from stateproc.serializers.core.registry import (
+    CompositeSerializer,
+    composite_with,
+    expect_version,
+    simple_snapshot,
+    snapshot,
+    write_composite,
+)
 from stateproc.serializers.java.collections import PlainArray
 from stateproc.serializers.java.scalars import Scalar, character, unit
 from stateproc.wire import Cursor, Output
@@ -45,13 +52,14 @@ _MISSING = 0  # the byte before an optional value
 
 
 @dataclass(frozen=True)
-class TwoPhaseCommitState(Serializer):
+class TwoPhaseCommitState(CompositeSerializer):
     """TwoPhaseCommitSinkFunction.StateSerializer: open transaction, those to commit, user's context."""
 
     transaction: Serializer
     context: Serializer
     pending_may_miss: bool
     snapshot_class: str = field(default=_SINKS[0], compare=False)
+    type_pattern = "TwoPhaseCommitState<{}>"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         inner = ctx.inner
@@ -64,14 +72,6 @@ class TwoPhaseCommitState(Serializer):
             )
         )
 
-    @property
-    def type_name(self) -> str:
-        return f"TwoPhaseCommitState<{self.transaction.type_name}, {self.context.type_name}>"
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.transaction, self.context)
-
     def write_snapshot(self, out: Output, release: Release) -> None:
         # Outer version 4 says whether there may be no open transaction, 3 means so, 2 means there is always one.
         outer_version = 4 if release >= _NULL_TRANSACTION else 3 if self.pending_may_miss else 2
@@ -80,17 +80,12 @@ class TwoPhaseCommitState(Serializer):
 
 
 def _read_two_phase(cursor: Cursor, version: int, *, class_name: str) -> Serializer:
-    flags: list[bool] = []
-
-    def read_outer(outer: Cursor, outer_version: int) -> None:
+    def read_flag(outer: Cursor, outer_version: int) -> bool:
         expect_version(outer, "StateSerializerSnapshot", outer_version, 1, 2, 3, 4)
-        flags.append(outer.boolean() if outer_version >= 4 else outer_version == 3)
+        return outer.boolean() if outer_version >= 4 else outer_version == 3
 
-    at = cursor.pos
-    nested = read_composite(cursor, version, read_outer).nested
-    if len(nested) != 2:
-        cursor.corrupt(f"a two-phase-commit state of {len(nested)} serializers", at=at)
-    return TwoPhaseCommitState(nested[0], nested[1], flags[0], class_name)
+    pending_may_miss, (transaction, context) = composite_with(cursor, version, 2, read_flag)
+    return TwoPhaseCommitState(transaction, context, pending_may_miss, class_name)
 
 
 for _class_name in _SINKS:
@@ -145,12 +140,7 @@ _HINT = StructLayout((("nextFreeTransactionalId", _I64), ("lastParallelism", _I3
 
 
 def _register(class_name: str, serializer: Scalar | PlainArray) -> None:
-    named = replace(serializer, snapshot_class=class_name)
-
-    @snapshot(class_name)
-    def read(cursor: Cursor, version: int) -> Serializer:
-        simple(cursor, version, class_name)
-        return named
+    simple_snapshot(replace(serializer, snapshot_class=class_name), class_name)
 
 
 for _producer in ("FlinkKafkaProducer", "FlinkKafkaProducer011"):

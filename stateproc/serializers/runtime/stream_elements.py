@@ -19,16 +19,14 @@ from stateproc.codec.layouts import (
     StructLayout,
 )
 from stateproc.codec.layouts.variants import UNNAMED, StructVariant, VariantStruct
-from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer
 from stateproc.serializers.core.registry import (
-    composite,
-    snapshot,
-    write_composite,
+    CompositeSerializer,
+    composite_snapshot,
 )
-from stateproc.wire import Cursor, Output
 
 _ELEMENT = "org.apache.flink.streaming.runtime.streamrecord.StreamElementSerializer$StreamElementSerializerSnapshot"
+_RENAMED_ELEMENT = "org.apache.flink.streaming.runtime.streamrecord.StreamElementSerializerSnapshot"
 _UNION = "org.apache.flink.streaming.api.datastream.CoGroupedStreams$UnionSerializerSnapshot"
 _BUFFER_ENTRY = "org.apache.flink.streaming.api.operators.co.IntervalJoinOperator$BufferEntrySerializerSnapshot"
 
@@ -40,14 +38,16 @@ def _by_tag(b: Builder, ways: list[Label], null_way: Label, *, tags: tuple[int, 
     b.op(ops.SWITCH, 1, len(tags), -1, *pairs)
 
 
+@composite_snapshot(_ELEMENT, _RENAMED_ELEMENT, outer_version=2)
 @dataclass(frozen=True)
-class StreamElement(Serializer):
+class StreamElement(CompositeSerializer):
     """StreamElementSerializer: a record with or without timestamp (evicting windows keep those), or a marker.
 
     Seen as struct<element, timestamp, value>; element is 'record' but for markers, which state never holds.
     """
 
     value: Serializer
+    type_pattern = "StreamElement<{}>"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         value, time = ("value", self.value.layout(ctx.inner)), ("timestamp", Number(pa.int64()))
@@ -62,79 +62,29 @@ class StreamElement(Serializer):
         )
         return VariantStruct(shapes, partial(_by_tag, tags=tuple(range(7))), "element")
 
-    @property
-    def type_name(self) -> str:
-        return f"StreamElement<{self.value.type_name}>"
 
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.value,)
-
-    def write_snapshot(self, out: Output, release: Release) -> None:
-        write_composite(out, _ELEMENT, 2, self.nested, release)
-
-
-@snapshot(
-    _ELEMENT,
-    "org.apache.flink.streaming.runtime.streamrecord.StreamElementSerializerSnapshot",
-)
-def _read_stream_element(cursor: Cursor, version: int) -> Serializer:
-    (value,) = composite(cursor, version, 1)
-    return StreamElement(value)
-
-
+@composite_snapshot(_UNION, outer_version=2)
 @dataclass(frozen=True)
-class Union(Serializer):
+class Union(CompositeSerializer):
     """CoGroupedStreams.UnionSerializer: 1 and a value of the first input, or 2 and one of the second."""
 
     one: Serializer
     two: Serializer
+    type_pattern = "TaggedUnion<{}>"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return Choice(
             (ChoiceOption(1, "one", self.one.layout(ctx.inner)), ChoiceOption(2, "two", self.two.layout(ctx.inner)))
         )
 
-    @property
-    def type_name(self) -> str:
-        return f"TaggedUnion<{self.one.type_name}, {self.two.type_name}>"
 
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.one, self.two)
-
-    def write_snapshot(self, out: Output, release: Release) -> None:
-        write_composite(out, _UNION, 2, self.nested, release)
-
-
-@snapshot(_UNION)
-def _read_union(cursor: Cursor, version: int) -> Serializer:
-    one, two = composite(cursor, version, 2)
-    return Union(one, two)
-
-
+@composite_snapshot(_BUFFER_ENTRY, outer_version=2)
 @dataclass(frozen=True)
-class BufferEntry(Serializer):
+class BufferEntry(CompositeSerializer):
     """IntervalJoinOperator.BufferEntrySerializer: whether the element has been joined, the element."""
 
     element: Serializer
+    type_pattern = "BufferEntry<{}>"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return StructLayout((("has_been_joined", Boolean()), ("element", self.element.layout(ctx.inner))))
-
-    @property
-    def type_name(self) -> str:
-        return f"BufferEntry<{self.element.type_name}>"
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.element,)
-
-    def write_snapshot(self, out: Output, release: Release) -> None:
-        write_composite(out, _BUFFER_ENTRY, 2, self.nested, release)
-
-
-@snapshot(_BUFFER_ENTRY)
-def _read_buffer_entry(cursor: Cursor, version: int) -> Serializer:
-    (element,) = composite(cursor, version, 1)
-    return BufferEntry(element)

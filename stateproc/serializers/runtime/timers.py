@@ -15,14 +15,11 @@ from stateproc.codec.layouts import (
     StructLayout,
 )
 from stateproc.codec.temporal import ints, nulls
-from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer, fixed_sum
 from stateproc.serializers.core.registry import (
-    composite,
-    snapshot,
-    write_composite,
+    CompositeSerializer,
+    composite_snapshot,
 )
-from stateproc.wire import Cursor, Output
 
 _TIMER = "org.apache.flink.streaming.api.operators.TimerSerializerSnapshot"
 
@@ -32,12 +29,14 @@ def unflip(timestamps: pa.Array) -> pa.Array:
     return values_array(ints(timestamps) ^ np.int64(-(2**63)), nulls(timestamps))
 
 
+@composite_snapshot(_TIMER, outer_version=2)
 @dataclass(frozen=True)
-class Timer(Serializer):
+class Timer(CompositeSerializer):
     """TimerSerializer: i64 timestamp with the sign flipped, key, namespace."""
 
     key: Serializer
     namespace: Serializer
+    type_pattern = "Timer<{}>"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         timestamp = Converted(Number(pa.int64()), pa.int64(), unflip, inverse=unflip)
@@ -53,20 +52,3 @@ class Timer(Serializer):
     @property
     def length(self) -> int:
         return fixed_sum((self.key, self.namespace), 8)
-
-    @property
-    def type_name(self) -> str:
-        return f"Timer<{self.key.type_name}, {self.namespace.type_name}>"
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.key, self.namespace)
-
-    def write_snapshot(self, out: Output, release: Release) -> None:
-        write_composite(out, _TIMER, 2, self.nested, release)
-
-
-@snapshot(_TIMER)
-def _read_timer(cursor: Cursor, version: int) -> Serializer:
-    key, namespace = composite(cursor, version, 2)
-    return Timer(key, namespace)

@@ -14,6 +14,7 @@ from stateproc.codec.layouts import (
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer, fixed_sum
 from stateproc.serializers.core.registry import (
+    CompositeSerializer,
     composite,
     expect_version,
     read_versioned,
@@ -29,7 +30,7 @@ _TTL_V2 = "org.apache.flink.runtime.state.v2.ttl.TtlStateFactory$TtlSerializerSn
 
 
 @dataclass(frozen=True)
-class TtlSerializer(Serializer):
+class TtlSerializer(CompositeSerializer):
     """TtlStateFactory.TtlSerializer: i64 last access (ms since the epoch), the user's value.
 
     ``snapshot_class``: where it is not that of the classic state API.
@@ -37,6 +38,7 @@ class TtlSerializer(Serializer):
 
     value: Serializer
     snapshot_class: str = field(default="", compare=False)
+    type_pattern = "Ttl<{}>"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return StructLayout(((LAST_ACCESS, Number(pa.int64())), ("value", self.value.layout(ctx))))
@@ -44,14 +46,6 @@ class TtlSerializer(Serializer):
     @property
     def length(self) -> int:
         return fixed_sum((self.value,), 8)
-
-    @property
-    def type_name(self) -> str:
-        return f"Ttl<{self.value.type_name}>"
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.value,)
 
     def write_snapshot(self, out: Output, release: Release) -> None:
         write_composite(out, self.snapshot_class or _TTL, 2, (LONG, self.value), release)

@@ -15,11 +15,10 @@ from stateproc.codec.layouts import (
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer
 from stateproc.serializers.core.registry import (
-    simple,
-    snapshot,
+    simple_snapshot,
     write_simple,
 )
-from stateproc.wire import Cursor, Output
+from stateproc.wire import Output
 
 _WINDOW = "org.apache.flink.{}.{}$Serializer${}SerializerSnapshot"
 _STREAM_WINDOWS, _TABLE_WINDOWS = "streaming.api.windowing.windows", "table.runtime.operators.window"
@@ -43,7 +42,7 @@ class TimeWindow(Serializer):
         return "TimeWindow"
 
     def write_snapshot(self, out: Output, release: Release) -> None:
-        _write_window(out, self.type_name, self.table, release)
+        write_simple(out, _snapshot_class(self.type_name, self.table), release)
 
 
 @dataclass(frozen=True)
@@ -64,22 +63,12 @@ class GlobalWindow(Serializer):
         return "GlobalWindow"
 
     def write_snapshot(self, out: Output, release: Release) -> None:
-        _write_window(out, self.type_name, self.table, release)
+        write_simple(out, _snapshot_class(self.type_name, self.table), release)
 
 
-def _write_window(out: Output, name: str, table: bool, release: Release) -> None:
-    write_simple(out, _WINDOW.format(_TABLE_WINDOWS if table else _STREAM_WINDOWS, name, name), release)
+def _snapshot_class(name: str, table: bool) -> str:
+    return _WINDOW.format(_TABLE_WINDOWS if table else _STREAM_WINDOWS, name, name)
 
 
-def _register_window(package: str, serializer: Serializer) -> None:
-    name = serializer.type_name
-
-    @snapshot(_WINDOW.format(package, name, name))
-    def read(cursor: Cursor, version: int) -> Serializer:
-        simple(cursor, version, name)
-        return serializer
-
-
-for _windows in (TimeWindow, GlobalWindow):
-    _register_window(_STREAM_WINDOWS, _windows())
-    _register_window(_TABLE_WINDOWS, _windows(table=True))
+for _window in (TimeWindow(), GlobalWindow(), TimeWindow(table=True), GlobalWindow(table=True)):
+    simple_snapshot(_window, _snapshot_class(_window.type_name, _window.table))

@@ -13,11 +13,12 @@ from stateproc.codec.layouts import AlwaysNull, Converted, Layout, Number, Struc
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer, fixed_sum
 from stateproc.serializers.core.registry import (
+    CompositeSerializer,
     composite,
     expect_version,
     read_nested,
     read_versioned,
-    simple,
+    simple_snapshot,
     snapshot,
     write_composite,
 )
@@ -86,21 +87,12 @@ _PLAIN: tuple[tuple[str, Scalar], ...] = (
 )
 
 
-def _register(class_name: str, serializer: Scalar) -> None:
-    named = replace(serializer, snapshot_class=_TABLE + class_name)
-
-    @snapshot(named.snapshot_class)
-    def read(cursor: Cursor, version: int) -> Serializer:
-        simple(cursor, version, class_name)
-        return named
-
-
 for _class_name, _serializer in _PLAIN:
-    _register(_class_name, _serializer)
+    simple_snapshot(replace(_serializer, snapshot_class=_TABLE + _class_name), _TABLE + _class_name)
 
 
 @dataclass(frozen=True)
-class Named(Serializer):
+class Named(CompositeSerializer):
     """A composite of values written in order; only its class knows their names."""
 
     type: str
@@ -120,10 +112,6 @@ class Named(Serializer):
     @property
     def type_name(self) -> str:
         return self.type
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return self.parts
 
     def write_snapshot(self, out: Output, release: Release) -> None:
         write_composite(out, f"{_LINKED}{self.type}Serializer${self.type}SerializerSnapshot", 0, self.parts, release)

@@ -13,10 +13,12 @@ from stateproc.codec.layouts.numbers import FullRange
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer, Undecodable
 from stateproc.serializers.core.registry import (
-    composite,
+    CompositeSerializer,
+    composite_snapshot,
+    composite_with,
     expect_version,
     read_nested,
-    simple,
+    simple_snapshot,
     snapshot,
     write_composite,
     write_head,
@@ -47,7 +49,7 @@ _NESTED_MAGIC = (1333245).to_bytes(4, "big")
 
 
 @dataclass(frozen=True)
-class RowData(Serializer):
+class RowData(CompositeSerializer):
     """RowDataSerializer: an i32 size, then a BinaryRow. Only snapshots since version 4 have ``names``.
 
     ``written``: the types as Java objects, where they were read. ``key_functions``: what RowDataKeySerializer's
@@ -66,10 +68,6 @@ class RowData(Serializer):
     @property
     def type_name(self) -> str:
         return LogicalType("ROW", children=self.types, names=self.names).sql
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return self.fields
 
     def write_snapshot(self, out: Output, release: Release) -> None:
         if self.key_functions:
@@ -191,10 +189,7 @@ class StringData(Serializer):
         write_simple(out, _STRING, release)
 
 
-@snapshot(_STRING)
-def _read_string(cursor: Cursor, version: int) -> Serializer:
-    simple(cursor, version, "StringDataSerializerSnapshot")
-    return StringData()
+simple_snapshot(StringData(), _STRING)
 
 
 @dataclass(frozen=True)
@@ -259,11 +254,13 @@ def _read_decimal(cursor: Cursor, version: int) -> Serializer:
     return DecimalData(precision, scale)
 
 
+@composite_snapshot(_RAW, outer_version=0)
 @dataclass(frozen=True)
-class RawValue(Serializer):
+class RawValue(CompositeSerializer):
     """RawValueDataSerializer: an i32 size, then what the value's own serializer writes."""
 
     inner: Serializer
+    type_pattern = "RAW({})"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         inside = replace(ctx, tail=True)
@@ -272,26 +269,9 @@ class RawValue(Serializer):
         except Undecodable:
             return _BYTES
 
-    @property
-    def type_name(self) -> str:
-        return f"RAW({self.inner.type_name})"
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.inner,)
-
-    def write_snapshot(self, out: Output, release: Release) -> None:
-        write_composite(out, _RAW, 0, self.nested, release)
-
-
-@snapshot(_RAW)
-def _read_raw(cursor: Cursor, version: int) -> Serializer:
-    (inner,) = composite(cursor, version, 1)
-    return RawValue(inner)
-
 
 @dataclass(frozen=True)
-class External(Serializer):
+class External(CompositeSerializer):
     """ExternalSerializer: a value of a user's class, written as the SQL type's internal form.
 
     ``written``: the outer payload as it was read: the DataType as a Java object, whether input is internal.
@@ -312,10 +292,6 @@ class External(Serializer):
     def type_name(self) -> str:
         return self.type.sql
 
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.internal,)
-
     def write_snapshot(self, out: Output, release: Release) -> None:
         if not self.written:
             super().write_snapshot(out, release)
@@ -324,29 +300,28 @@ class External(Serializer):
 
 @snapshot(_EXTERNAL)
 def _read_external(cursor: Cursor, version: int) -> Serializer:
-    found: list[LogicalType] = []
-    outers: list[bytes] = []
-
-    def read_outer(outer: Cursor, _version: int) -> None:
+    def read_type(outer: Cursor, _version: int) -> tuple[LogicalType, bytes]:
         at = outer.pos
         data_type = read_java_object(outer)
         if not isinstance(data_type, JavaObject):
             outer.corrupt("an external serializer without a data type", at=at)
-        found.append(logical_type(data_type.fields.get("logicalType")))
+        type_ = logical_type(data_type.fields.get("logicalType"))
         # Flink 1.12 wrote the same outer version without this flag: the nested block's magic number follows at once.
         if bytes(outer.data[outer.pos : outer.pos + 4]) != _NESTED_MAGIC:
             outer.boolean()
-        outers.append(bytes(outer.data[at : outer.pos]))
+        return type_, bytes(outer.data[at : outer.pos])
 
-    (internal,) = composite(cursor, version, 1, read_outer)
-    return External(found[0], internal, outers[0])
+    (type_, written), (internal,) = composite_with(cursor, version, 1, read_type)
+    return External(type_, internal, written)
 
 
+@composite_snapshot(_WINDOW_KEY, outer_version=1)
 @dataclass(frozen=True)
-class WindowKey(Serializer):
+class WindowKey(CompositeSerializer):
     """WindowKeySerializer: i64 window (the end of a slice), the key's row."""
 
     key: Serializer
+    type_pattern = "WindowKey<{}>"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return StructLayout((("window", Number(pa.int64())), ("key", self.key.layout(ctx.inner))))
@@ -354,20 +329,3 @@ class WindowKey(Serializer):
     @property
     def length(self) -> int:
         return VARIABLE if self.key.length < 0 else 8 + self.key.length
-
-    @property
-    def type_name(self) -> str:
-        return f"WindowKey<{self.key.type_name}>"
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return (self.key,)
-
-    def write_snapshot(self, out: Output, release: Release) -> None:
-        write_composite(out, _WINDOW_KEY, 1, self.nested, release)
-
-
-@snapshot(_WINDOW_KEY)
-def _read_window_key(cursor: Cursor, version: int) -> Serializer:
-    (key,) = composite(cursor, version, 1)
-    return WindowKey(key)

@@ -30,7 +30,7 @@ from stateproc.codec.temporal import iso_date, iso_instant, iso_time
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer
-from stateproc.serializers.core.registry import simple, snapshot, write_simple
+from stateproc.serializers.core.registry import simple_snapshot, write_simple
 from stateproc.wire import Cursor, Output
 
 # Convert variants (Parquet's encoding; org.apache.flink.types.variant.BinaryVariant) to JSON text.
@@ -338,9 +338,4 @@ class OneLayout(Serializer):
 _SINCE = {"VARIANT": Release(2, 1), "BITMAP": Release(2, 3)}
 VARIANT_VALUE, BITMAP_VALUE = OneLayout("VARIANT", VARIANT), OneLayout("BITMAP", bitmap_layout(Blob(ops.LENGTH_I32)))
 for _serializer in (VARIANT_VALUE, BITMAP_VALUE):
-
-    def _read(cursor: Cursor, version: int, *, made: OneLayout = _serializer) -> Serializer:
-        simple(cursor, version, made.snapshot_class)
-        return made
-
-    snapshot(_serializer.snapshot_class)(_read)
+    simple_snapshot(_serializer, _serializer.snapshot_class)
