@@ -21,7 +21,7 @@ from stateproc.options import BY_NAME, Interface
 from stateproc.writers.local.progress import LOGGER, WriteProgress, progress_shown_by
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, SavepointPlan
 from stateproc.writers.savepoint_writer import SavepointWriter
-from stateproc.writers.write_result import OperatorReport, WriteReport
+from stateproc.writers.write_result import WriteReport
 from stateproc.writers.write_task import reporting_thread
 
 if TYPE_CHECKING:
@@ -175,13 +175,13 @@ def _heads(plan: SavepointPlan) -> Iterator[Text]:
 def _rows(operator: OperatorPlan) -> Iterator[list[Text]]:
     """Yield the row of an operator, then those of its states."""
     yield [
-        *operator_cells(operator.display, operator.action.value, operator.reasons),
+        *operator_cells(operator.display, operator.action, operator.reasons),
         Text(operator.subtasks_text),
         Text(human_bytes(operator.bytes_copied) if operator.files_copied else "–"),
         Text(human_bytes(operator.bytes_read) if operator.bytes_read else "–"),
     ]
     for state in operator.states:
-        cells = state_cells(state.name, state.kind, state.action.value, state.reasons, operator.reasons)
+        cells = state_cells(state.name, state.kind, state.action, state.reasons, operator.reasons)
         yield [*cells, Text(""), Text(""), Text("")]
 
 
@@ -199,11 +199,11 @@ def report_view(report: WriteReport) -> RenderableType:
     return Group(head, table, Text(_totals(report), "bold"), *restore_notes(report.notes), *_warnings(report))
 
 
-def _report_rows(operator: OperatorReport) -> Iterator[list[Text]]:
+def _report_rows(operator: OperatorPlan) -> Iterator[list[Text]]:
     """Yield the row of an operator, then those of its states."""
     subtasks = "–" if operator.parallelism is None else f"{operator.parallelism} of {operator.max_parallelism}"
     yield [
-        *operator_cells(operator.uid or operator.operator_id, operator.action, operator.reasons),
+        *operator_cells(operator.display, operator.action, operator.reasons),
         Text(subtasks),
         _count(operator.entries),
         Text(human_bytes(operator.bytes)),

@@ -41,7 +41,7 @@ from stateproc.model.operator_state import opened_state
 from stateproc.model.parallel_scan import read_in_order, thread_count, useful_threads
 from stateproc.model.schema_merging import aligned
 from stateproc.model.state import State
-from stateproc.model.timers import TimerView
+from stateproc.model.timers import TimerState
 from stateproc.readers.timers import with_service
 from stateproc.serializers import Undecodable
 from stateproc.serializers.core.registry import load_plugins
@@ -166,7 +166,7 @@ def _changes(left: RowSet, right: RowSet, found: Matches, rows: pa.RecordBatch |
 
 # Compare timers by their serialized entries: each timer service is a queue whose entries are keys without values.
 
-TimerViews: TypeAlias = "tuple[TimerView | None, TimerView | None]"
+TimerStates: TypeAlias = "tuple[TimerState | None, TimerState | None]"
 """Timers of one time domain in the first snapshot and in the second one."""
 
 
@@ -188,7 +188,7 @@ class TimersComparison:
         SnapshotError: The types of timers are not known.
     """
 
-    def __init__(self, views: TimerViews, form: RowForm, shown: TimerViews | None, *, count_all: bool) -> None:
+    def __init__(self, views: TimerStates, form: RowForm, shown: TimerStates | None, *, count_all: bool) -> None:
         self.schema = common_schema([view.schema() for view in shown or views if view is not None])
         services = dict.fromkeys(service for view in views if view is not None for service in view.queues)
         self._comparisons = {
@@ -228,7 +228,7 @@ class TimersComparison:
         return one_batch((aligned(part, schema) for part in with_service(rows, service)), schema)
 
 
-def _queues(views: TimerViews, service: str) -> KeyedViews:
+def _queues(views: TimerStates, service: str) -> KeyedViews:
     """Return the queue of a service in both snapshots."""
     left, right = (None if view is None else view.queues.get(service) for view in views)
     return left, right
@@ -354,7 +354,7 @@ def _comparison(
     exact, others = forms(False)
     if not present[0].is_keyed:
         return OperatorRowsComparison(exact, form, others)
-    if all(isinstance(view, TimerView) and not view.has_raw_timers for view in present):
+    if all(isinstance(view, TimerState) and not view.has_raw_timers for view in present):
         return TimersComparison(exact, form, others, count_all=count_all)
     if not all(isinstance(view, KeyedState) and not view.under_state_windows for view in present):
         return RowsComparison(exact, form, others)

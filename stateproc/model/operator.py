@@ -18,9 +18,9 @@ from stateproc.model.joined_table import WideState, wide_state
 from stateproc.model.keyed_state import KeyedState, StateInFile
 from stateproc.model.operator_context import OperatorContext
 from stateproc.model.operator_labels import label_of_states
-from stateproc.model.operator_state import OperatorFile, OperatorStateView, opened_state
+from stateproc.model.operator_state import OperatorFile, OperatorState, opened_state
 from stateproc.model.state import State
-from stateproc.model.timers import TimerView
+from stateproc.model.timers import TimerState
 from stateproc.readers.backends import open_keyed_file
 from stateproc.readers.changelog.composite_keys import key_handles_of
 from stateproc.readers.keyed_file import KeyedFile, SharedStates
@@ -273,18 +273,18 @@ class Operator:
         return tuple(view for view in self._keyed.values() if not view.keyed.kind.is_queue)
 
     @cached_property
-    def timer_states(self) -> tuple[TimerView, ...]:
+    def timer_states(self) -> tuple[TimerState, ...]:
         """Event timers and processing timers, if the operator has any."""
         views = []
         for event, kind in ((True, StateKind.EVENT_TIMERS), (False, StateKind.PROCESSING_TIMERS)):
             queues = [view for view in self._keyed.values() if view.keyed.kind is kind]
             raw, _ = self._raw_timers
             if queues or raw:
-                views.append(TimerView(self.context, event, queues, raw, self.unreadable_raw_timers))
+                views.append(TimerState(self.context, event, queues, raw, self.unreadable_raw_timers))
         return tuple(views)
 
     @cached_property
-    def operator_states(self) -> tuple[OperatorStateView, ...]:
+    def operator_states(self) -> tuple[OperatorState, ...]:
         """List, union and broadcast states."""
         parts: dict[tuple[str, str], list[tuple[OperatorFile, StatePartition]]] = {}
         infos: dict[tuple[str, str], list[StateMetaInfo]] = {}
@@ -297,7 +297,7 @@ class Operator:
                     parts.setdefault((partition.name, partition.mode), []).append((file, partition))
                     infos.setdefault((partition.name, partition.mode), []).append(info)
         context, unreadable = self.context, self.unreadable_operator_files
-        return tuple(OperatorStateView(context, found, infos[key], unreadable) for key, found in parts.items())
+        return tuple(OperatorState(context, found, infos[key], unreadable) for key, found in parts.items())
 
     @property
     def states(self) -> tuple[State, ...]:
@@ -341,7 +341,7 @@ class Operator:
     def _ipython_key_completions_(self) -> list[str]:
         return self.keys()
 
-    def timers(self, domain: str) -> TimerView:
+    def timers(self, domain: str) -> TimerState:
         """Find the timers of a time domain.
 
         Args:
@@ -355,7 +355,7 @@ class Operator:
                 return view
         raise self._no_state("timers", domain, self.timer_states)
 
-    def operator_state(self, name: str) -> OperatorStateView:
+    def operator_state(self, name: str) -> OperatorState:
         """Find a list, union or broadcast state.
 
         Raises:

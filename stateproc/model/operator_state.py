@@ -140,7 +140,7 @@ def operator_state_fields(
     return fields
 
 
-class OperatorStateView(State):
+class OperatorState(State):
     """An operator state: rows of subtask and value, or (broadcast) map_key and map_value.
 
     Broadcast state is the same in every subtask: one copy is read.
@@ -296,7 +296,7 @@ _RAW = pa.schema([(SUBTASK, pa.int32()), ("value", pa.binary())])
 class OpenedState(State):
     """A view of an operator state of bytes: rows of subtask and the columns of its format."""
 
-    def __init__(self, view: OperatorStateView, opened: pa.StructType) -> None:
+    def __init__(self, view: OperatorState, opened: pa.StructType) -> None:
         super().__init__(view.operator, view.name, view.kind, view.distribution)
         self.value_type = view.value_type
         self._view = view
@@ -324,7 +324,7 @@ def opened_state(state: State) -> State:
     Source splits (topic, partition, starting_offset, stopping_offset for Kafka), sink writers and committers;
     what is versioned but of no known format has version and payload. Reads the state. Raises SnapshotError.
     """
-    if not isinstance(state, OperatorStateView):
+    if not isinstance(state, OperatorState):
         return state
     opened = state.opened
     return state if opened is None else OpenedState(state, opened)

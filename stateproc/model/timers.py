@@ -34,7 +34,7 @@ class NamedSplit(MappedSplit):
         yield from with_service(batch, self.service)
 
 
-class TimerView(State):
+class TimerState(State):
     """All timers of one time domain: key_group, timestamp (ms, as registered), key, [namespace], service."""
 
     def __init__(

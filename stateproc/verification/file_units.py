@@ -9,7 +9,7 @@ from stateproc.errors import CorruptSnapshot, SnapshotError, Where
 from stateproc.metadata.handles import ChannelHandle, KeyGroupsHandle, StreamHandle
 from stateproc.metadata.snapshot import SubtaskState
 from stateproc.model.operator import Operator
-from stateproc.model.operator_state import DISTRIBUTIONS, OperatorSplit, OperatorStateView, opened_state
+from stateproc.model.operator_state import DISTRIBUTIONS, OperatorSplit, OperatorState, opened_state
 from stateproc.model.raw_keyed import raw_keyed_parts, raw_keyed_text
 from stateproc.readers.rocksdb.database import database_files
 from stateproc.readers.rocksdb.table import check_filters
@@ -85,7 +85,7 @@ def _read_partition(operator: Operator, split: OperatorSplit, label: StateLabel,
     yield RowCount(label, rows if counts else 0)
 
 
-def _read_connector(operator: Operator, view: OperatorStateView) -> Iterator[Finding]:
+def _read_connector(operator: Operator, view: OperatorState) -> Iterator[Finding]:
     """Decode the columns of a source's or sink's state; of other states nothing."""
     try:
         opened = opened_state(view)

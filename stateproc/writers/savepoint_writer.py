@@ -385,7 +385,7 @@ class SavepointWriter(KafkaEdits):
         """Write what `planned_write` has planned. Returns and raises as `write`."""
         engine = engine_of(self._spark)
         written = execute(engine, plan)
-        return WriteResult(written.path, write_report(plan.savepoint, written, engine.name))
+        return WriteResult(str(plan.path), write_report(plan.savepoint, written, engine.name))
 
     def __repr__(self) -> str:
         try:

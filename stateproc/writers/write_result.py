@@ -2,61 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stateproc.html.units import human_bytes
 from stateproc.metadata import walk_stream_handles
-from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction, SavepointPlan, StatePlan
+from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction, SavepointPlan, in_brackets, plain
 from stateproc.writers.write_snapshot import WrittenSnapshot
 from stateproc.writers.write_spec import OperatorWriteSpec
 
-
-@dataclass(frozen=True)
-class StateReport:
-    """What happened to a state.
-
-    Attributes:
-        name: Its name in the savepoint; of a dropped one that in the source.
-        kind: value, list, map, …, timers; of operator states list, union or broadcast.
-        action: What happened: added, replaced, changed, carried over or dropped.
-        reasons: Why, or what changed.
-        entries: The entries written; None of a state whose files were copied, or that was dropped.
-    """
-
-    name: str
-    kind: str
-    action: str
-    reasons: tuple[str, ...] = ()
-    entries: int | None = None
-
-
-@dataclass(frozen=True)
-class OperatorReport:
-    """What happened to an operator.
-
-    Attributes:
-        operator_id: Its id (uid hash) in the savepoint; of a dropped one that in the source.
-        uid: Its uid, if it is known.
-        action: What happened: added, replaced, changed, carried over or dropped.
-        reasons: Why, or what changed.
-        parallelism: Its number of subtasks; None for a dropped one.
-        max_parallelism: Its number of key groups; None for a dropped one.
-        entries: The entries written; None if its files were copied, or it was dropped.
-        bytes: The bytes of its state in the savepoint. A file that several operators share is counted for each.
-        states: Its states.
-    """
-
-    operator_id: str
-    uid: str | None
-    action: str
-    reasons: tuple[str, ...]
-    parallelism: int | None
-    max_parallelism: int | None
-    entries: int | None
-    bytes: int
-    states: tuple[StateReport, ...]
+_STATE = ("name", "kind", "action", "reasons", "entries")
+_OPERATOR = ("operator_id", "uid", "action", "parallelism", "max_parallelism", "entries", "bytes", "reasons", "states")
 
 
 @dataclass(frozen=True)
@@ -71,7 +28,7 @@ class WriteReport:
         compressed: Whether that is compressed.
         engine: ``local`` or ``spark``.
         checkpoint_id: The savepoint's id.
-        operators: The operators, dropped ones last.
+        operators: The operators as they were planned, with what was written; dropped ones last.
         entries: All entries written.
         bytes: All bytes of state in the savepoint, of files and within ``_metadata``.
         seconds: Seconds by phase: ``copy``, ``write`` and ``total``.
@@ -86,7 +43,7 @@ class WriteReport:
     compressed: bool
     engine: str
     checkpoint_id: int
-    operators: tuple[OperatorReport, ...]
+    operators: tuple[OperatorPlan, ...]
     entries: int
     bytes: int
     seconds: Mapping[str, float]
@@ -95,15 +52,13 @@ class WriteReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""
-        names = (
-            "source", "target", "flink_version", "format", "compressed", "engine", "checkpoint_id", "entries", "bytes",
-        )  # fmt: skip
+        own = ("source", "target", "flink_version", "format", "compressed", "engine", "checkpoint_id")
         return {
-            **{name: getattr(self, name) for name in names},
+            **{name: getattr(self, name) for name in (*own, "entries", "bytes")},
             "seconds": {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},
             "notes": list(self.notes),
             "warnings": list(self.warnings),
-            "operators": [_operator_dict(item) for item in self.operators],
+            "operators": [plain(item, _OPERATOR, _STATE) for item in self.operators],
         }
 
     def __repr__(self) -> str:
@@ -114,10 +69,10 @@ class WriteReport:
         seconds = self.seconds["total"]
         yield f"Savepoint {self.target} for Flink {self.flink_version}: {count} written, {size}, {seconds:.1f} s"
         for operator in self.operators:
-            yield f"  {operator.action} {operator.uid or operator.operator_id}{_in_brackets(operator.reasons)}"
+            yield f"  {operator.action} {operator.display}{in_brackets(operator.reasons)}"
             for state in operator.states:
                 entries = () if state.entries is None else (_entries(state.entries),)
-                yield f"    {state.action} {state.kind} {state.name}{_in_brackets((*state.reasons, *entries))}"
+                yield f"    {state.action} {state.kind} {state.name}{in_brackets((*state.reasons, *entries))}"
         yield from (f"  note: {note}" for note in self.notes)
         yield from (f"  warning: {warning}" for warning in self.warnings)
 
@@ -157,10 +112,10 @@ def write_report(plan: SavepointPlan, written: WrittenSnapshot, engine: str) -> 
     """
     entries = _entries_by_state(written)
     sizes = _bytes_by_operator(written)
-    operators = tuple(_operator_report(item, entries, sizes) for item in plan.operators)
+    operators = tuple(_counted(item, entries, sizes) for item in plan.operators)
     return WriteReport(
         source=plan.source,
-        target=written.directory_uri,
+        target=written.spec.staging.directory_uri,
         flink_version=plan.flink_version,
         format=plan.format,
         compressed=plan.compressed,
@@ -199,47 +154,16 @@ def _bytes_by_operator(written: WrittenSnapshot) -> dict[str, int]:
     return sizes
 
 
-def _operator_report(
-    plan: OperatorPlan, entries: Mapping[str, Mapping[str, int]], sizes: Mapping[str, int]
-) -> OperatorReport:
-    is_dropped = plan.action is PlanAction.DROPPED
-    own = None if is_dropped else entries.get(plan.operator_id)
-    return OperatorReport(
-        operator_id=plan.operator_id,
-        uid=plan.uid,
-        action=plan.action.value,
-        reasons=plan.reasons,
-        parallelism=plan.parallelism,
-        max_parallelism=plan.max_parallelism,
-        entries=None if own is None else sum(own.values()),
-        bytes=0 if is_dropped else sizes.get(plan.operator_id, 0),
-        states=tuple(_state_report(state, own or {}) for state in plan.states),
+def _counted(plan: OperatorPlan, entries: Mapping[str, Mapping[str, int]], sizes: Mapping[str, int]) -> OperatorPlan:
+    """Return the plan of an operator with what was written."""
+    own = entries.get(plan.operator_id)
+    if plan.action is PlanAction.DROPPED or own is None:
+        return replace(plan, bytes=0 if plan.action is PlanAction.DROPPED else sizes.get(plan.operator_id, 0))
+    states = tuple(
+        state if state.action is PlanAction.DROPPED else replace(state, entries=own.get(state.name))
+        for state in plan.states
     )
-
-
-def _state_report(plan: StatePlan, entries: Mapping[str, int]) -> StateReport:
-    count = None if plan.action is PlanAction.DROPPED else entries.get(plan.name)
-    return StateReport(plan.name, plan.kind, plan.action.value, plan.reasons, count)
-
-
-def _operator_dict(operator: OperatorReport) -> dict[str, Any]:
-    names = ("operator_id", "uid", "action", "parallelism", "max_parallelism", "entries", "bytes")
-    states = [
-        {
-            "name": state.name,
-            "kind": state.kind,
-            "action": state.action,
-            "reasons": list(state.reasons),
-            "entries": state.entries,
-        }
-        for state in operator.states
-    ]
-    return {**{name: getattr(operator, name) for name in names}, "reasons": list(operator.reasons), "states": states}
-
-
-def _in_brackets(parts: Iterable[str]) -> str:
-    text = ", ".join(parts)
-    return f" ({text})" if text else ""
+    return replace(plan, entries=sum(own.values()), bytes=sizes.get(plan.operator_id, 0), states=states)
 
 
 def _entries(count: int) -> str:

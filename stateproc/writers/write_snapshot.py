@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from stateproc.errors import WriteFailed
@@ -30,26 +30,30 @@ from stateproc.writers.write_task import WrittenFile, write_empty
 
 
 @dataclass(frozen=True)
-class CompletedWrite:
-    """A snapshot that is complete.
+class WrittenSnapshot:
+    """What a write has written; the snapshot is complete.
 
     Attributes:
-        metadata: its metadata.
-        state_files: the state files that were written.
-        leftovers: names of obsolete files that could not be removed.
+        metadata: The snapshot.
+        spec: What tasks needed.
+        state_files: The state files that were written from entries.
+        leftovers: Names of obsolete files that could not be removed.
+        seconds: Seconds by phase: ``copy``, ``write`` (with the commit) and ``total``.
     """
 
     metadata: SnapshotMetadata
-    state_files: tuple[WrittenFile, ...]
+    spec: WriteSpec
+    state_files: Sequence[WrittenFile]
     leftovers: tuple[str, ...]
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
-def finish(spec: WriteSpec, commit: Commit, written: Iterable[WrittenFile]) -> CompletedWrite:
+def finish(spec: WriteSpec, commit: Commit, written: Iterable[WrittenFile]) -> WrittenSnapshot:
     """Complete the write. Files without entries, which no task has written, are written here. Raises WriteFailed."""
     items = list(written)
     items += write_empty(spec, items)
     metadata = metadata_of(spec, items)
-    return CompletedWrite(metadata, tuple(items), commit.complete(metadata, spec.release.metadata_version))
+    return WrittenSnapshot(metadata, spec, items, commit.complete(metadata, spec.release.metadata_version))
 
 
 def metadata_of(spec: WriteSpec, written: Iterable[WrittenFile]) -> SnapshotMetadata:
@@ -104,34 +108,11 @@ class Engine(Protocol):
         Raises MissingFile, CorruptSnapshot, WriteFailed.
         """
 
-    def write_entries(self, operators: Sequence[PlannedOperator], spec: WriteSpec, commit: Commit) -> CompletedWrite:
+    def write_entries(self, operators: Sequence[PlannedOperator], spec: WriteSpec, commit: Commit) -> WrittenSnapshot:
         """Write the entries of ``spec.operators``, which are those of ``operators``, and complete the commit.
 
         Raises SnapshotError; the commit is not complete then.
         """
-
-
-@dataclass(frozen=True)
-class WrittenSnapshot:
-    """What a write has written.
-
-    Attributes:
-        path: The directory, as it was given.
-        directory_uri: The directory.
-        metadata: The snapshot.
-        spec: What tasks needed.
-        state_files: The state files that were written from entries.
-        leftovers: Names of obsolete files that could not be removed.
-        seconds: Seconds by phase: ``copy``, ``write`` (with the commit) and ``total``.
-    """
-
-    path: str
-    directory_uri: str
-    metadata: SnapshotMetadata
-    spec: WriteSpec
-    state_files: Sequence[WrittenFile]
-    leftovers: tuple[str, ...]
-    seconds: Mapping[str, float]
 
 
 def execute(engine: Engine, plan: WritePlan) -> WrittenSnapshot:
@@ -161,9 +142,7 @@ def execute(engine: Engine, plan: WritePlan) -> WrittenSnapshot:
         commit.abort()
         raise
     end = time.monotonic()
-    seconds = {"copy": copied - begin, "write": end - copied, "total": end - begin}
-    directory = commit.staging.directory_uri
-    return WrittenSnapshot(path, directory, written.metadata, spec, written.state_files, written.leftovers, seconds)
+    return replace(written, seconds={"copy": copied - begin, "write": end - copied, "total": end - begin})
 
 
 def _with_carried(engine: Engine, plan: WritePlan, staging: Staging) -> tuple[OperatorWriteSpec, ...]:

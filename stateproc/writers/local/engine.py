@@ -29,7 +29,7 @@ from stateproc.writers.rewrite.file_copy import CopyPlan, FileCopy
 from stateproc.writers.sorting.entry_sort import NotByKeyGroup, key_group_portions
 from stateproc.writers.sorting.external_sort import sorted_entries, sorted_portions
 from stateproc.writers.sorting.spill_buffer import SpillBuffer, SpilledEntries
-from stateproc.writers.write_snapshot import CompletedWrite, finish
+from stateproc.writers.write_snapshot import WrittenSnapshot, finish
 from stateproc.writers.write_spec import WriteSpec
 from stateproc.writers.write_task import Source, WrittenFile, with_file, write_state_file
 
@@ -352,7 +352,7 @@ class LocalEngine:
         with reported_progress(progress):
             return run_in_threads(plan.copies, copied, max(self._threads, _COPY_THREADS))
 
-    def write_entries(self, operators: Sequence[PlannedOperator], spec: WriteSpec, commit: Commit) -> CompletedWrite:
+    def write_entries(self, operators: Sequence[PlannedOperator], spec: WriteSpec, commit: Commit) -> WrittenSnapshot:
         progress = WriteProgress()
         with reported_progress(progress):
             return finish(spec, commit, self._written(operators, spec, progress))

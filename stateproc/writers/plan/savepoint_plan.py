@@ -1,8 +1,8 @@
-"""The plan of a write as values: `to_dict` for JSON, text and a notebook card for people."""
+"""The plan of a write, and what it wrote, as values: `to_dict` for JSON, text and a notebook card for people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -11,8 +11,8 @@ from stateproc.html.cards import MOST_ROWS, Card, CardCell, Head, short
 from stateproc.html.units import counted, human_bytes
 
 
-class PlanAction(Enum):
-    """What happens to an operator or a state."""
+class PlanAction(str, Enum):
+    """What happens to an operator or a state, as text."""
 
     ADDED = "added"
     REPLACED = "replaced"
@@ -20,10 +20,13 @@ class PlanAction(Enum):
     CARRIED = "carried over"
     DROPPED = "dropped"
 
+    def __str__(self) -> str:
+        return str(self.value)
+
 
 @dataclass(frozen=True)
 class StatePlan:
-    """What happens to a state.
+    """What happens to a state; in a report, what happened to it.
 
     Attributes:
         name: Its name in the new savepoint; of a dropped one that in the source.
@@ -32,6 +35,7 @@ class StatePlan:
         reasons: Why, or what changes.
         source_name: Its name in the source; None if it is not there.
         elements: The number of elements of an operator state, which ``_metadata`` contains; None if not known.
+        entries: The entries written; None before, and of a state whose files were copied, or that was dropped.
     """
 
     name: str
@@ -40,11 +44,12 @@ class StatePlan:
     reasons: tuple[str, ...] = ()
     source_name: str | None = None
     elements: int | None = None
+    entries: int | None = None
 
 
 @dataclass(frozen=True)
 class OperatorPlan:
-    """What happens to an operator.
+    """What happens to an operator; in a report, what happened to it.
 
     Attributes:
         operator_id: Its id (uid hash) in the new savepoint; of a dropped one that in the source.
@@ -62,6 +67,8 @@ class OperatorPlan:
         files_written: State files (of native-rocksdb databases) that are written anew, or created.
         bytes_read: Stored bytes of the state that is written anew.
         states: Its states.
+        entries: The entries written; None before, and if its files were copied, or it was dropped.
+        bytes: The bytes of its state in the savepoint. A file that several operators share is counted for each.
     """
 
     operator_id: str
@@ -79,6 +86,8 @@ class OperatorPlan:
     files_written: int = 0
     bytes_read: int = 0
     states: tuple[StatePlan, ...] = ()
+    entries: int | None = None
+    bytes: int = 0
 
     @property
     def display(self) -> str:
@@ -138,7 +147,7 @@ class SavepointPlan:
             "master_states": list(self.master_states),
             "notes": list(self.notes),
             "totals": self.totals,
-            "operators": [_operator_dict(item) for item in self.operators],
+            "operators": [plain(item, _OPERATOR, _STATE) for item in self.operators],
         }
 
     def __repr__(self) -> str:
@@ -146,16 +155,15 @@ class SavepointPlan:
 
     def _repr_html_(self) -> str:
         """Show the plan in a notebook."""
-
         return plan_card(self).html()
 
     def _lines(self) -> Iterator[str]:
         before = "a new savepoint" if self.source is None else f"a savepoint from {self.source}"
         yield f"Plan of {before}, for Flink {self.flink_version}"
         for operator in self.operators:
-            yield f"  {operator.action.value} {operator.display}{_in_brackets(operator.reasons)}"
+            yield f"  {operator.action} {operator.display}{in_brackets(operator.reasons)}"
             for state in operator.states:
-                yield f"    {state.action.value} {state.kind} {state.name}{_in_brackets(state.reasons)}"
+                yield f"    {state.action} {state.kind} {state.name}{in_brackets(state.reasons)}"
         yield f"  {self.totals_text}"
         yield from (f"  note: {note}" for note in self.notes)
 
@@ -172,39 +180,33 @@ class SavepointPlan:
         return ", ".join(parts)
 
 
-def _in_brackets(reasons: Iterable[str]) -> str:
+def in_brackets(reasons: Iterable[str]) -> str:
     text = ", ".join(reasons)
     return f" ({text})" if text else ""
 
 
-def _operator_dict(operator: OperatorPlan) -> dict[str, Any]:
-    names = (
-        "operator_id", "uid", "source_id", "parallelism", "max_parallelism", "source_parallelism",
-        "source_max_parallelism", "keyed_format", "files_copied", "bytes_copied", "files_written", "bytes_read",
-    )  # fmt: skip
-    return {
-        **{name: getattr(operator, name) for name in names},
-        "action": operator.action.value,
-        "reasons": list(operator.reasons),
-        "states": [
-            {
-                "name": state.name,
-                "kind": state.kind,
-                "action": state.action.value,
-                "reasons": list(state.reasons),
-                "source_name": state.source_name,
-                "elements": state.elements,
-            }
-            for state in operator.states
-        ],
-    }
+_STATE = ("name", "kind", "action", "reasons", "source_name", "elements")
+_OPERATOR = (
+    *("operator_id", "uid", "source_id", "parallelism", "max_parallelism", "source_parallelism"),
+    *("source_max_parallelism", "keyed_format", "files_copied", "bytes_copied", "files_written", "bytes_read"),
+    *("action", "reasons", "states"),
+)
+
+
+def plain(item: OperatorPlan | StatePlan, names: Sequence[str], state_names: Sequence[str] = ()) -> dict[str, Any]:
+    """Return these attributes of an operator as plain values, and those of its states, for JSON."""
+    values: dict[str, Any] = {}
+    for name in names:
+        value = getattr(item, name)
+        if name == "states":
+            value = [plain(state, state_names) for state in value]
+        values[name] = str(value) if name == "action" else list(value) if name == "reasons" else value
+    return values
 
 
 # Draw the plan of a write as a card in notebooks.
 
-_HEADS = (
-    Head("operator"), Head("plan"), Head("changes"), Head("subtasks", number=True), Head("copied", number=True)
-)  # fmt: skip
+_HEADS = (*map(Head, ("operator", "plan", "changes")), Head("subtasks", number=True), Head("copied", number=True))
 _STYLES = {"added": "map", "replaced": "map", "changed": "timers", "carried over": "value", "dropped": "operator"}
 
 
@@ -237,14 +239,13 @@ def _facts(plan: SavepointPlan) -> Iterator[tuple[str, str]]:
 
 
 def _rows(operator: OperatorPlan) -> Iterator[list[CardCell]]:
-    action = operator.action.value
-    carried = [state for state in operator.states if not state.reasons and state.action.value == "carried over"]
+    carried = [state for state in operator.states if not state.reasons and state.action is PlanAction.CARRIED]
     others = [state for state in operator.states if state not in carried]
     reasons = [*operator.reasons, *([counted(len(carried), "state") + " carried over"] if carried else [])]
     copied = human_bytes(operator.bytes_copied) if operator.files_copied else "–"
     yield [
         CardCell(short(operator.display), strong=True),
-        CardCell(action, style=_STYLES[action]),
+        CardCell(str(operator.action), style=_STYLES[operator.action]),
         CardCell(short(", ".join(reasons))),
         CardCell(operator.subtasks_text),
         CardCell(copied),
@@ -253,10 +254,9 @@ def _rows(operator: OperatorPlan) -> Iterator[list[CardCell]]:
 
 
 def _state_row(state: StatePlan) -> list[CardCell]:
-    action = state.action.value
     return [
         CardCell(short(state.name), note=state.kind),
-        CardCell(action, style=_STYLES[action]),
+        CardCell(str(state.action), style=_STYLES[state.action]),
         CardCell(short(", ".join(state.reasons))),
         CardCell(""),
         CardCell(""),

@@ -27,7 +27,7 @@ from stateproc.connectors.kafka import (
 from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where, not_found
 from stateproc.metadata.handles import ByteStreamHandle
 from stateproc.model.operator import Operator
-from stateproc.model.operator_state import OperatorStateView, opened_state
+from stateproc.model.operator_state import OperatorState, opened_state
 from stateproc.reports.kafka_offsets import SOURCE_STATE
 from stateproc.wire import Cursor, Output
 from stateproc.writers.kafka_offset_words import OFFSET_WORDS
@@ -305,7 +305,7 @@ def transaction_states(operator: Operator) -> Iterator[str]:
             yield state.name
 
 
-def _is_kafka(state: OperatorStateView) -> bool:
+def _is_kafka(state: OperatorState) -> bool:
     rows = opened_state(state).to_arrow()
     if rows.num_rows == 0:
         return True

@@ -28,7 +28,7 @@ from stateproc.writers.sorting.external_sort import sorted_entries
 from stateproc.writers.spark.entry_frames import by_file, entry_blocks
 from stateproc.writers.spark.row_batches import batches_limited
 from stateproc.writers.spark.shuffle_blocks import unpacked
-from stateproc.writers.write_snapshot import CompletedWrite, finish
+from stateproc.writers.write_snapshot import WrittenSnapshot, finish
 from stateproc.writers.write_spec import WriteSpec
 from stateproc.writers.write_task import WrittenFile, reporting_thread, write_state_files
 
@@ -59,7 +59,7 @@ class EntriesWriter:
         return written
 
 
-def save(entries: DataFrame, spec: WriteSpec, commit: Commit) -> CompletedWrite:
+def save(entries: DataFrame, spec: WriteSpec, commit: Commit) -> WrittenSnapshot:
     """Write the entries (BLOCKS, one partition per state file) and complete the snapshot.
 
     Spark returns one answer of tasks that run more than once; the commit removes the files of the others.
@@ -175,7 +175,7 @@ class SparkEngine:
         copies = context.parallelize(plan.copies, len(plan.copies))
         return list(copies.map(lambda copy: copy.run(staging)).collect())
 
-    def write_entries(self, operators: Sequence[PlannedOperator], spec: WriteSpec, commit: Commit) -> CompletedWrite:
+    def write_entries(self, operators: Sequence[PlannedOperator], spec: WriteSpec, commit: Commit) -> WrittenSnapshot:
         spark = self._spark
         with reported_progress(spark) as rows:
             blocks = entry_blocks(spark, operators, spec, rows)
