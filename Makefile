@@ -10,7 +10,7 @@ LIBRARY := stateproc/codec/kernels-linux-$(shell uname -m).so
 # Spark's classes, which the JVMs of tests map instead of loading them one by one.
 SPARK_CLASSES := $(VENV)/spark-classes.jsa
 KERNEL_SOURCES := tools/kernel_library.py stateproc/codec/ops.py \
-	$(shell grep -rlE '^@(kernel|inlined|exported)$$' stateproc --include=*.py)
+	$(shell grep -rlE '^@(kernel|inlined|exported)$$' stateproc readers writers --include=*.py)
 # How many test files run side by side. Each may start a JVM of its own, and wait for it: three keep two cores busy.
 JOBS ?= 3
 export PATH := $(abspath $(VENV))/bin:$(PATH)
@@ -156,4 +156,4 @@ docs: setup ## run the notebooks, with their pictures, in place
 clean: ## remove the virtual environment and everything made
 	rm -rf $(VENV) .cache .import_linter_cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache spark-warehouse
 	rm -f stateproc/codec/kernels-*.so
-	find stateproc tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find stateproc readers writers tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -13,11 +13,17 @@ Graph = Mapping[str, set[str]]
 
 
 def source_files() -> dict[str, Path]:
-    """Return each module of the project with its file."""
+    """Return each module of the project with its file; `readers` and `writers` are packages of `stateproc`."""
     found = {}
-    for path in sorted((ROOT / "stateproc").rglob("*.py")):
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        found[name.removesuffix(".__init__")] = path
+    for folder in (ROOT / "stateproc", ROOT / "readers", ROOT / "writers"):
+        # Both are symbolic links in stateproc/; they are read at their real location only.
+        for path in sorted(path for path in folder.rglob("*.py") if not path.is_symlink()):
+            relative = path.relative_to(ROOT)
+            if relative.parts[:2] in (("stateproc", "readers"), ("stateproc", "writers")):
+                continue
+            parts = relative.with_suffix("").parts
+            name = ".".join(parts if parts[0] == "stateproc" else ("stateproc", *parts))
+            found[name.removesuffix(".__init__")] = path
     return found
 
 

@@ -15,7 +15,8 @@ _DECORATORS = ("kernel", "inlined", "exported")
 
 @cache
 def _sources() -> dict[str, str]:
-    return {_module(path): path.read_text("utf-8") for path in (ROOT / "stateproc").rglob("*.py")}
+    files = [path for folder in ("stateproc", "readers", "writers") for path in (ROOT / folder).rglob("*.py")]
+    return {_module(path): path.read_text("utf-8") for path in files}
 
 
 @cache
@@ -24,7 +25,8 @@ def _tree(module: str) -> ast.Module:
 
 
 def _module(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts if parts[0] == "stateproc" else ("stateproc", *parts))
 
 
 def declared_kernels(*decorators: str) -> set[str]:

@@ -26,7 +26,7 @@ LITERAL_USES: dict[str, tuple[str, ...]] = {
     # The table itself.
     "tests/helpers/wording.py": (r".*",),
     # A position in a file.
-    "stateproc/writers/sorting/external_sort.py": (r"\.tell\(\)",),
+    "writers/sorting/external_sort.py": (r"\.tell\(\)",),
     # A key of the manifests: the times between which a job recorded its states.
     "tests/helpers/fixtures.py": (r'manifest\["told"\]',),
     "tests/helpers/flink/publication.py": (r'"told": \[int',),

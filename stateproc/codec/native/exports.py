@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,12 @@ from stateproc.codec.native.library import PACKAGE
 def kernel_modules() -> dict[str, str]:
     """Return the modules with kernels or their constants: file, relative to the package → name of the module."""
     found = {}
-    for path in PACKAGE.rglob("*.py"):
-        file = path.relative_to(PACKAGE).as_posix()
-        if declares_kernels(path.read_bytes()) or file == "codec/ops.py":
-            found[file] = f"{PACKAGE.name}.{file.removesuffix('.py').replace('/', '.')}"
+    # Followed links: in a checkout, readers and writers are links to folders beside the package.
+    for folder, _, names in os.walk(PACKAGE, followlinks=True):
+        for path in (Path(folder, name) for name in names if name.endswith(".py")):
+            file = path.relative_to(PACKAGE).as_posix()
+            if declares_kernels(path.read_bytes()) or file == "codec/ops.py":
+                found[file] = f"{PACKAGE.name}.{file.removesuffix('.py').replace('/', '.')}"
     return dict(sorted(found.items()))
 
 

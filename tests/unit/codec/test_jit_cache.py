@@ -231,8 +231,9 @@ def test_kernels_use_only_files_that_the_cache_depends_on() -> None:
     project = Path(kernel_cache.__file__).parents[3]
     codec = {f"stateproc.codec.{Path(name).with_suffix('').as_posix().replace('/', '.')}" for name in _codec_files()}
     outside = []
-    for path in (project / "stateproc").rglob("*.py"):
-        package = path.parent.relative_to(project).as_posix().replace("/", ".")
+    for path in [file for part in ("stateproc", "readers", "writers") for file in (project / part).rglob("*.py")]:
+        folder = path.parent.relative_to(project).as_posix().replace("/", ".")
+        package = folder if folder.startswith("stateproc") else f"stateproc.{folder}"
         for name in _names_used_by_kernels(path):
             module = name if name in codec else name.rpartition(".")[0]
             if name.startswith("stateproc.") and module not in codec and module.rpartition(".")[0] != package:
