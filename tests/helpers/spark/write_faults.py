@@ -13,12 +13,13 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pyspark import TaskContext
+from pyspark import SparkConf, SparkContext, TaskContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -30,7 +31,37 @@ from stateproc.writers.spark.data_source_writer import PlainWriter
 from stateproc.writers.spark.execution import EntriesWriter
 from tests.helpers.quick_java import QUICK_SPARK, QUICK_SPARK_JAVA
 from tests.helpers.spark.attempt_races import ENOUGH, RACES, notes_of, wait
-from tests.helpers.spark.two_host_cluster import two_hosts
+
+# A Spark cluster of two hosts on one machine; Spark speculates a task on another host only.
+#
+# Master and workers live in the driver's JVM, as those of ``local-cluster`` do (which has one host).
+
+
+DRIVER = "127.0.0.1"
+HOSTS = ("127.0.0.2", "127.0.0.3")
+_CORES, _MEMORY = 2, 1024
+
+
+def two_hosts(options: Mapping[str, str], work: str) -> SparkSession:
+    """A session with an executor of two cores on each host; ``work``: a directory for their logs."""
+    gateway = launch_gateway(SparkConf().setAll(list(QUICK_SPARK.items())))
+    jvm: Any = gateway.jvm
+    conf = jvm.org.apache.spark.SparkConf()
+    conf.set("spark.master.rest.enabled", "false")
+    master = jvm.org.apache.spark.deploy.master.Master.startRpcEnvAndEndpoint(DRIVER, 0, 0, conf)
+    url = f"spark://{DRIVER}:{master._1().address().port()}"
+    masters = gateway.new_array(jvm.java.lang.String, 1)
+    masters[0] = url
+    none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
+    for number, host in enumerate(HOSTS):
+        jvm.org.apache.spark.deploy.worker.Worker.startRpcEnvAndEndpoint(
+            host, 0, 0, _CORES, _MEMORY, masters, work, jvm.scala.Some(number), conf, none
+        )
+    settings = SparkConf().setMaster(url).setAppName("tasks that are speculated")
+    settings.setAll([("spark.executor.memory", "512m"), *options.items()])
+    context = SparkContext(conf=settings, gateway=gateway)
+    return SparkSession(context)
+
 
 ROWS = 4000
 PARALLELISM = 3
