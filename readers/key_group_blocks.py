@@ -5,7 +5,6 @@ Compression: org.apache.flink.runtime.state.SnappyStreamCompressionDecorator, th
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -19,54 +18,15 @@ from stateproc.errors import CorruptSnapshot, Where
 from stateproc.storage import ByteSource, FileSource
 from stateproc.storage.ranges import ReadAhead, reading_ahead
 
-# Buffers that blocks of a file are read into, reused once nothing refers to them.
-#
-# A buffer is free when CPython counts no reference but the pool's own; every view of it, wherever it was passed,
-# counts. Raw entries refer to the blocks that they were found in, and some consumers keep them (compaction of
-# changelogs): a buffer cannot be reused just because the next block is requested.
-#
-# Reuse saves the page faults of fresh memory: with it, 8 million entries of 26 bytes are read to batches in 0.148 s of
-# CPU time, without in 0.187 s (26 % more). Without a reference count (another Python), no buffer is reused: `_FREE` is
-# determined by experiment. tests/unit/readers/test_buffer_pool.py notices if buffers are no longer reused, or
-# are reused too early.
 
-_KEPT = 3
-"""The current block, the previous one that a reader may still refer to, and the next."""
-
-
-def _references(buffers: list[Bytes], index: int) -> int:
-    return sys.getrefcount(buffers[index])
-
-
-_FREE = _references([np.empty(0, dtype=np.uint8)], 0)
-"""The count of a buffer that only its list refers to, which differs between releases of Python."""
-
-
-class BufferPool:
-    """Reads bytes of sources into memory that nothing refers to any more, or into new memory."""
-
-    def __init__(self) -> None:
-        self._kept: list[Bytes] = []
-
-    def read(self, source: ByteSource, start: int, length: int) -> Bytes:
-        """Return ``length`` bytes of ``source`` from ``start``, uint8. Raises CorruptSnapshot, MissingFile."""
-        if not isinstance(source, FileSource | ReadAhead):
-            return np.frombuffer(source.read(start, length), dtype=np.uint8)
-        buffer = self._free(length)
-        source.read_into(start, memoryview(buffer)[:length])  # type: ignore[arg-type]
-        return buffer[:length]
-
-    def _free(self, length: int) -> Bytes:
-        for index in range(len(self._kept)):
-            if _references(self._kept, index) == _FREE:
-                if len(self._kept[index]) >= length:
-                    return self._kept[index]
-                del self._kept[index]
-                break
-        buffer = uninitialized_bytes(length)
-        if len(self._kept) < _KEPT:
-            self._kept.append(buffer)
-        return buffer
+def _read(source: ByteSource, start: int, length: int) -> Bytes:
+    """Return ``length`` bytes of ``source`` from ``start``, uint8. Raises CorruptSnapshot, MissingFile."""
+    if not isinstance(source, FileSource | ReadAhead):
+        return np.frombuffer(source.read(start, length), dtype=np.uint8)
+    # Memory of Arrow's pool, which has the pages of blocks that nothing refers to any more.
+    buffer = uninitialized_bytes(length)
+    source.read_into(start, memoryview(buffer))  # type: ignore[arg-type]
+    return buffer
 
 
 # Parse and decompress the snappy framing format.
@@ -257,12 +217,11 @@ def plain_blocks(
 def _plain_blocks(
     source: ByteSource, ranges: Sequence[KeyGroupRange], size: int | None, sizing: BlockSizing
 ) -> BlockStream:
-    buffers = BufferPool()
     for run in _adjacent(ranges):
         at, stop, index, wanted = run[0].start, run[-1].stop, 0, size or sizing.bytes
         while at < stop:
             length = min(wanted, stop - at)
-            data = buffers.read(source, at, length)
+            data = _read(source, at, length)
             groups = []
             while index < len(run) and run[index].start < at + length:
                 groups.append((run[index].key_group, run[index].start - at))
