@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -171,6 +172,45 @@ class AmbiguousNamesWarning(UserWarning):
 
 class UnmatchedUidWarning(UserWarning):
     """Uids that were given to name operators match none of the snapshot; the message lists them."""
+
+
+EXTRAS = {
+    "deltalake": ("deltalake", "delta"),
+    "delta": ("delta-spark", "delta-spark"),
+    "duckdb": ("duckdb", "sql"),
+    "google": ("protobuf", "proto"),
+    "jsonschema": ("jsonschema", "jobs"),
+    "numba": ("numba", "jit"),
+    "pandas": ("pandas", "pandas"),
+    "pyspark": ("pyspark", "spark"),
+    "rocksdict": ("rocksdict", "rocksdb"),
+    "sqlglot": ("sqlglot", "sql"),
+}
+"""Modules that a plain installation does not have: their package, and the extra that installs it."""
+
+
+@contextmanager
+def package_for(what: str, extra: str | None = None) -> Iterator[None]:
+    """Import packages of extras within this context.
+
+    Args:
+        what: What needs them, the beginning of a sentence, such as "SQL".
+        extra: The extra that installs all that it needs; default the package's own.
+
+    Raises:
+        MissingPackage: One is not installed; the advice is the command that installs it.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if module not in EXTRAS:
+            raise
+        package, own = EXTRAS[module]
+        raise MissingPackage(
+            f"{what} needs the package {package}, which is not installed",
+            advice=f"pip install 'stateproc[{extra or own}]'",
+        ) from error
 
 
 def not_found(what: str, name: str, known: Iterable[str], inside: str | None = None) -> NotFound:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from stateproc.cli.operator_tables import operator_cells, operator_table, restore_notes, state_cells
 from stateproc.cli.progress import logged
-from stateproc.errors import InvalidOption, MissingPackage
+from stateproc.errors import InvalidOption, package_for
 from stateproc.html.units import human_bytes
 from stateproc.options import BY_NAME, Interface
 from stateproc.writers.local.progress import LOGGER, WriteProgress, progress_shown_by
@@ -136,10 +136,8 @@ def chosen_engine(arguments: Namespace, name: str) -> Iterator[SparkSession | No
             raise InvalidOption(f"--master {arguments.master} for the local engine", advice="add --engine spark")
         yield None
         return
-    try:
+    with package_for("--engine spark"):
         from pyspark.sql import SparkSession  # Lazy: the local engine needs no Spark.
-    except ImportError as error:
-        raise MissingPackage("--engine spark needs PySpark", advice="pip install 'stateproc[spark]'") from error
     running = SparkSession.getActiveSession()
     builder = SparkSession.builder.appName(name)
     if arguments.master is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stateproc.errors import InvalidOption, MissingPackage, WriteFailed
+from stateproc.errors import InvalidOption, WriteFailed, package_for
 from stateproc.export.file_formats import delta_schema
 from stateproc.export.file_plan import PARTITION_COLUMN, partition_of
 from stateproc.export.manifest import ExportedFile, ExportedState
@@ -19,10 +19,8 @@ from stateproc.storage.filesystem import StorageOptions, has_directories, join, 
 
 def check_delta_available() -> None:
     """Raise MissingPackage if the package that writes Delta's log is not installed."""
-    try:
+    with package_for("export to Delta"):
         import deltalake  # noqa: F401
-    except ImportError as error:
-        raise MissingPackage("Delta needs the package deltalake", advice="pip install 'stateproc[delta]'") from error
 
 
 def check_delta_names(schema: pa.Schema) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, package_for
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -31,7 +31,8 @@ def connection() -> DuckDBPyConnection:
     """Return this thread's connection: no files, no extensions, no settings that a condition could change."""
     found: DuckDBPyConnection | None = getattr(_LOCAL, "connection", None)
     if found is None:
-        import duckdb  # Lazy: start-up.
+        with package_for("a condition on rows"):
+            import duckdb  # Lazy: start-up, optional dependency.
 
         found = duckdb.connect(config={"threads": 1, "python_enable_replacements": False})
         found.execute("SET TimeZone = 'UTC'")
@@ -64,7 +65,7 @@ _TOKEN = re.compile(
     r"(?P<string>'(?:[^']|'')*')|(?P<quoted>\"(?:[^\"]|\"\")*\"|`[^`]*`)|(?P<open>['\"`])"
     r"|(?P<number>\d[\w.]*)|(?P<word>[^\W\d][\w$]*)|(?P<other>\S)"
 )
-_RESERVED = frozenset(
+RESERVED = frozenset(
     {"AND", "OR", "NOT", "IN", "IS", "NULL", "TRUE", "FALSE", "LIKE", "ILIKE", "BETWEEN", "ESCAPE"}
     | {"CASE", "WHEN", "THEN", "ELSE", "END", "COLLATE"}
 )
@@ -126,6 +127,7 @@ def parse(text: str, schema: pa.Schema) -> WhereCondition:
     if len(text) > _LONGEST:
         raise InvalidOption(f"where: a condition of {len(text)} characters", advice=f"at most {_LONGEST}")
     sql, offsets = _quoted(text, schema.names)
+    connection()
     try:
         tree = _tree(text, sql, offsets)
         condition = WhereCondition(text, sql, tree, (), offsets)
@@ -283,7 +285,7 @@ def _quoted(text: str, columns: list[str]) -> tuple[str, tuple[tuple[int, int], 
             following = tokens[last + 1] if last + 1 < len(tokens) else None
             after_dot = number > 0 and tokens[number - 1][0] == "." and tokens[number - 1].end() == at
             is_call = following is not None and (following[0] == "(" or following.lastgroup == "string")
-            if after_dot or (longest and (last > number or (token[0].upper() not in _RESERVED and not is_call))):
+            if after_dot or (longest and (last > number or (token[0].upper() not in RESERVED and not is_call))):
                 name = longest if longest and not after_dot else token[0]
                 last = last if longest and not after_dot else number
         elif token[0].startswith("`"):

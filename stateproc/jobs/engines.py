@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from stateproc.errors import InvalidOption, MissingPackage
+from stateproc.errors import InvalidOption, package_for
 from stateproc.jobs.job_model import Job
 from stateproc.jobs.loading import Secrets
 from stateproc.jobs.local_tables import SPARK_ONLY, LocalTables
@@ -98,10 +98,8 @@ class JobSession:
             self._own.stop()
 
     def _start(self) -> SparkSession:
-        try:
+        with package_for("this job"):
             from pyspark.sql import SparkSession  # Lazy: optional dependency.
-        except ImportError as error:
-            raise MissingPackage("this job needs Spark", advice="pip install 'stateproc[spark]'") from error
         active = SparkSession.getActiveSession()
         builder: Any = SparkSession.builder.appName(f"stateproc run {self._job.name}")
         if "master" in self._job.spark:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stateproc.errors import InvalidOption, MissingFile, MissingPackage, NotFound, StoreUnavailable, Where
+from stateproc.errors import InvalidOption, MissingFile, NotFound, StoreUnavailable, Where, package_for
 from stateproc.storage.filesystem import absolute, explained, filesystem, kind_of, read_range, scheme_of
 from stateproc.storage.listing import FileFacts, ListedEntry, file_facts, files_below
 
@@ -184,13 +184,9 @@ def _parquet_rows(files: Sequence[str]) -> dict[str, int]:
 
 def delta_table(path: str, options: Mapping[str, Any]) -> Any:
     """Open the newest version of a Delta table with deltalake. Raises MissingPackage, MissingFile, StoreUnavailable."""
-    try:
+    with package_for("a Delta table"):
         from deltalake import DeltaTable  # Lazy: optional dependency.
         from deltalake.exceptions import TableNotFoundError
-    except ImportError as error:
-        raise MissingPackage(
-            "Delta tables need the package deltalake", advice="pip install 'stateproc[delta]'"
-        ) from error
     uri = absolute(path)
     try:
         return DeltaTable(uri, storage_options={key: str(value) for key, value in options.items()} or None)

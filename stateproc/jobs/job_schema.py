@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from stateproc.errors import MissingPackage
+from stateproc.errors import package_for
 from stateproc.jobs.job_document import JobDocument, Path
 from stateproc.jobs.state_kinds import COLUMN, FLAG, STATE_KINDS, TEXT, TYPE, JobStateKind
 from stateproc.options import OPEN_OPTIONS, Interface, OptionDefinition
@@ -261,10 +261,8 @@ _TYPES = {
 
 def validate(document: JobDocument) -> None:
     """Raise InvalidOption for the first value, by its line, that the schema does not accept."""
-    try:
+    with package_for("a job"):
         from jsonschema import Draft202012Validator  # Lazy: optional dependency.
-    except ImportError as error:
-        raise MissingPackage("jobs need the package jsonschema", advice="pip install 'stateproc[jobs]'") from error
     if not isinstance(document.value, dict):
         raise document.error((), "a job is a mapping with at least `job` and `target`", "see docs/howto/jobs.md")
     errors: Iterable[ValidationError] = Draft202012Validator(job_schema()).iter_errors(document.value)

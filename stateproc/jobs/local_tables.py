@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
-from stateproc.errors import InvalidOption, NotFound, SnapshotError
+from stateproc.errors import InvalidOption, NotFound, SnapshotError, package_for
 from stateproc.jobs.input_versions import InputVersion, delta_table
 from stateproc.jobs.job_model import SNAPSHOT, SQL, SourceSpec
 from stateproc.jobs.prepared_run import PreparedRun
@@ -24,6 +21,11 @@ from stateproc.model.row_access import RereadableStream
 from stateproc.row_formats.case_collisions import ascii_lower, colliding_words
 from stateproc.sql.database import imported_duckdb
 from stateproc.storage.filesystem import filesystem, scheme_of
+
+with package_for("a job", extra="jobs"):
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

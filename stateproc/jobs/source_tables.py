@@ -6,16 +6,17 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
-
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, package_for
 from stateproc.jobs.job_model import SQL, Job, SourceSpec
 from stateproc.options import OPEN_OPTIONS
 from stateproc.row_formats.case_collisions import java_fold
 from stateproc.snapshot.opening import open
 from stateproc.writers.rewrite.transform import exact_open_options
+
+with package_for("a job", extra="jobs"):
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
 
 if TYPE_CHECKING:
     from stateproc.model.state import State

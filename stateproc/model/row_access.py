@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.errors import InvalidOption, MissingPackage
+from stateproc.errors import InvalidOption, MissingPackage, package_for
 from stateproc.model.schema_merging import narrowed
 from stateproc.row_formats.case_collisions import ascii_lower, distinct_reader
 
@@ -86,9 +86,11 @@ def to_frame(table: pa.Table, dtypes: str = "arrow") -> pd.DataFrame:
 
     Raises:
         InvalidOption: ``dtypes`` is neither.
+        MissingPackage: pandas is not installed.
     """
     check_dtypes(dtypes)
-    import pandas as pd  # Lazy: slow to import
+    with package_for("to_pandas()"):
+        import pandas as pd  # Lazy: slow to import, optional dependency.
 
     mapper: Callable[[pa.DataType], Any] = pd.ArrowDtype if dtypes == "arrow" else _nullable_dtype
     frame: pd.DataFrame = table.to_pandas(types_mapper=mapper)
@@ -140,8 +142,9 @@ def to_polars_frame(table: pa.Table) -> polars.DataFrame:
 
 
 def to_duckdb_relation(stream: RereadableStream, connection: DuckDBPyConnection | None) -> DuckDBPyRelation:
-    """Return a stream as a relation of a connection."""
-    import duckdb  # Lazy: start-up.
+    """Return a stream as a relation of a connection. Raises MissingPackage if duckdb is not installed."""
+    with package_for("to_duckdb()"):
+        import duckdb  # Lazy: start-up, optional dependency.
 
     return (connection or duckdb).from_arrow(stream)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stateproc.diff.change_rows import CHANGE_TYPE, DELETE, KEY_COLUMNS, UPDATE_BEFORE
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, package_for
 from stateproc.feed.feed_rows import COMMIT_VERSION
 from stateproc.feed.streams import TRUNCATE
 from stateproc.row_formats.case_collisions import colliding_names, java_fold
@@ -77,8 +77,8 @@ class ChangeMerge:
 
     def _table(self, batch: DataFrame) -> Any:
         """Return the table, which is created where there is none."""
-        # Lazy: optional dependency.
-        from delta.tables import DeltaTable
+        with package_for("a copy in Delta"):
+            from delta.tables import DeltaTable  # Lazy: optional dependency.
 
         if isinstance(self.target, DeltaTable):
             return self.target

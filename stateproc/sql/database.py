@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.scope import traverse_scope
 
-from stateproc.errors import InvalidOption, MissingPackage, NotFound, SnapshotError
+from stateproc.errors import InvalidOption, NotFound, SnapshotError, package_for
 from stateproc.model.parallel_scan import thread_count
 from stateproc.model.row_access import RereadableStream
 from stateproc.row_formats.case_collisions import unique_names
@@ -346,10 +346,8 @@ def keep_conditions(connection: DuckDBPyConnection) -> None:
 
 def imported_duckdb() -> Any:
     """Import duckdb. Raises MissingPackage if it is not installed."""
-    try:
+    with package_for("SQL"):
         import duckdb
-    except ImportError as error:
-        raise MissingPackage("SQL needs the package duckdb", advice="pip install 'stateproc[sql]'") from error
     return duckdb
 
 

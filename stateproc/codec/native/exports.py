@@ -14,6 +14,7 @@ from stateproc.codec.native import jit
 from stateproc.codec.native.cache import declares_kernels
 from stateproc.codec.native.jit import ArrayType
 from stateproc.codec.native.library import PACKAGE
+from stateproc.errors import package_for
 
 
 def kernel_modules() -> dict[str, str]:
@@ -48,7 +49,8 @@ def _is_own(kernel: jit.Kernel) -> bool:
 
 def compile_with_numba() -> Iterator[str]:
     """Compile all exported kernels, so that they are in numba's cache; yield the name of each one when it is done."""
-    import numba  # Lazy: start-up (of the command line)
+    with package_for("compiling kernels"):
+        import numba  # Lazy: start-up (of the command line), optional dependency.
 
     def numba_type(kind: Any) -> Any:
         if isinstance(kind, ArrayType):

@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from stateproc.codec.native.cache import cache_folder
-from stateproc.codec.native.library import native_entry, symbol_of
+from stateproc.codec.native.library import kernel_library, native_entry, symbol_of
+from stateproc.errors import package_for
 
 # Types of a kernel that Python calls, from its annotations, and how its arguments are passed to machine code.
 #
@@ -249,7 +250,8 @@ def _writeable(array: Any) -> Any:
 
 def _compiled(function: Any, inline: bool) -> Any:
     """Make numba's dispatcher of ``function``; it compiles when it is called."""
-    import numba  # Lazy: start-up (see above)
+    with package_for(f"this machine ({kernel_library().reason}), for compiling kernels,"):
+        import numba  # Lazy: start-up (see above), optional dependency.
 
     folder = cache_folder(Path(function.__code__.co_filename).parent)
     if folder is not None:

@@ -534,7 +534,7 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch, orders: Descriptor
 
     def lacking(name: str, *args: Any, **more: Any) -> Any:
         if name.startswith("google"):
-            raise ImportError(name)
+            raise ModuleNotFoundError(name, name=name)
         return found(name, *args, **more)
 
     descriptor_sets._messages.cache_clear()

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from stateproc.codec.kryo.protobuf.message_types import MessageType, MessageTypes
-from stateproc.errors import InvalidOption, MissingPackage
+from stateproc.errors import InvalidOption, package_for
 
 _EDITION_2024 = 1001
 _SUFFIXES = (".protodevel", ".proto")
@@ -41,13 +41,8 @@ class DescriptorSet:
 
 @lru_cache(maxsize=8)
 def _messages(data: bytes) -> Mapping[str, MessageType]:
-    try:
+    with package_for("option proto, Protobuf messages as columns,"):
         from google.protobuf import descriptor_pb2, descriptor_pool, message
-    except ImportError as error:
-        raise MissingPackage(
-            "Protobuf messages as columns (option proto) need the package protobuf",
-            advice="pip install 'stateproc[proto]'",
-        ) from error
     try:
         files = descriptor_pb2.FileDescriptorSet.FromString(data).file
     except message.DecodeError as error:

@@ -1,0 +1,41 @@
+"""Every extra that an error names exists and installs the package, which a plain installation does not have."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from packaging.requirements import Requirement
+
+from stateproc.errors import EXTRAS, MissingPackage, package_for
+from tests.helpers.paths import ROOT
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+@pytest.mark.parametrize("module", EXTRAS)
+def test_the_extra_installs_the_package(module: str) -> None:
+    package, extra = EXTRAS[module]
+    names = [Requirement(text).name for text in PROJECT["optional-dependencies"][extra]]
+    assert package in names
+    assert package not in [Requirement(text).name for text in PROJECT["dependencies"]]
+
+
+@pytest.mark.parametrize("module", EXTRAS)
+def test_an_absent_package_is_one_sentence_with_the_command(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    package, extra = EXTRAS[module]
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingPackage) as caught, package_for("this"):
+        __import__(module)
+    assert caught.value.message == f"this needs the package {package}, which is not installed"
+    assert caught.value.advice == f"pip install 'stateproc[{extra}]'"
+
+
+def test_another_module_that_is_missing_is_no_package_of_an_extra() -> None:
+    with pytest.raises(ModuleNotFoundError, match="none_of_ours"), package_for("this"):
+        import none_of_ours  # noqa: F401
