@@ -124,7 +124,7 @@ test-least: setup ## unit tests of test-fast with the oldest dependencies that a
 	test -e $(LEAST_VENV)/.installed || $(PYTHON) -m venv $(LEAST_VENV)
 	$(BIN)/python -m tools.least_versions > $(LEAST_VENV)/constraints.txt
 	$(LEAST_VENV)/bin/pip install --quiet --constraint $(LEAST_VENV)/constraints.txt \
-		--editable '.[spark,rocksdb,hdfs,sql,delta,jobs]' $(LEAST_TOOLS)
+		--editable '.[sql,pandas,jit,spark,rocksdb,hdfs,delta,jobs]' $(LEAST_TOOLS)
 	touch $(LEAST_VENV)/.installed
 	PATH=$(abspath $(LEAST_VENV))/bin:$$PATH $(LEAST_VENV)/bin/python -m pytest -n auto --dist worksteal -m "$(FAST_TESTS)" tests/unit
 

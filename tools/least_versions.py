@@ -11,7 +11,7 @@ from importlib.metadata import requires
 
 from packaging.requirements import Requirement
 
-EXTRAS = ("", "spark", "rocksdb", "s3", "hdfs", "sql", "delta", "jobs")
+EXTRAS = ("", "sql", "pandas", "jit", "spark", "rocksdb", "s3", "hdfs", "delta", "jobs")
 """No extra, and those that people install to run the package."""
 
 

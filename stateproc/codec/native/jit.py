@@ -250,7 +250,7 @@ def _writeable(array: Any) -> Any:
 
 def _compiled(function: Any, inline: bool) -> Any:
     """Make numba's dispatcher of ``function``; it compiles when it is called."""
-    with package_for(f"this machine ({kernel_library().reason}), for compiling kernels,"):
+    with package_for(f"no compiled kernels fit this machine ({kernel_library().reason}): compiling them"):
         import numba  # Lazy: start-up (see above), optional dependency.
 
     folder = cache_folder(Path(function.__code__.co_filename).parent)

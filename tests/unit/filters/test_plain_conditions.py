@@ -90,5 +90,5 @@ def test_a_key_is_read_without_duckdb() -> None:
         "except stateproc.MissingPackage as error: print(error.message, error.advice, sep='; ')"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=python_environment())
-    told = "a condition on rows needs the package duckdb, which is not installed; pip install 'stateproc[sql]'"
-    assert run.stdout.splitlines() == ["1", told], run.stderr
+    line = "a condition on rows needs the package duckdb, which is not installed; pip install 'stateproc[sql]'"
+    assert run.stdout.splitlines() == ["1", line], run.stderr
