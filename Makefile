@@ -20,7 +20,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels wheel demo test test-numba test-fast test-spark test-flink test-acceptance test-cluster test-pyspark test-least test-docs lint format bench site docs clean
+.PHONY: help setup kernels wheel demo test test-numba test-fast test-spark test-flink test-acceptance test-cluster test-pyspark test-least test-newest test-pandas test-docs lint format bench site docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,36 +97,62 @@ test-cluster: setup ## a Spark standalone cluster: verbs, jobs, killed processes
 test-acceptance: setup ## every verb on every kind of snapshot in real Flink, a Kafka broker, kills; not part of make test
 	$(PYTEST) tests/acceptance
 
+# What the unit tests import and no extra contains; not all of `dev`, in which pip would look for releases that fit those of s3fs.
+TEST_TOOLS := pytest pytest-xdist hypothesis 'polars>=2' flask flask-cors selenium nbformat setuptools packaging
+# An environment of its own, with programs of it first on the path.
+in_venv = PATH=$(abspath $(1))/bin:$$PATH PYTHONPATH=$(CURDIR) PYSPARK_PYTHON=$(abspath $(1))/bin/python \
+	PYSPARK_DRIVER_PYTHON=$(abspath $(1))/bin/python $(1)/bin/python
+
 # Another release of PySpark in an environment of its own, with everything else of .venv.
 PYSPARK ?= 4.1
 PYSPARK_VENV := .cache/pyspark-$(PYSPARK)
 PYSPARK_TESTS_3.5 := releases
 PYSPARK_TESTS_4.0 := $(PYSPARK_TESTS_3.5) options metadata_tables sessions views change_feed change_stream
 PYSPARK_TESTS_4.1 := $(PYSPARK_TESTS_4.0) data_source filters write rewrite transform write_windows verbs_in_spark jobs iceberg
-PYSPARK_TESTS = $(or $(PYSPARK_TESTS_$(PYSPARK)),$(error PYSPARK is one of 3.5, 4.0 and 4.1))
+# Iceberg has no runtime for later releases.
+PYSPARK_TESTS_4.2 := $(filter-out iceberg,$(PYSPARK_TESTS_4.1))
+PYSPARK_TESTS_4.3 := $(PYSPARK_TESTS_4.2)
+PYSPARK_TESTS = $(or $(PYSPARK_TESTS_$(PYSPARK)),$(error PYSPARK is one of 3.5, 4.0, 4.1, 4.2 and 4.3))
 
-test-pyspark: setup ## with another PySpark: make test-pyspark PYSPARK=4.1 (or 4.0, 3.5); not part of make test
+test-pyspark: setup ## with another PySpark: make test-pyspark PYSPARK=4.3 (or 4.2, 4.1, 4.0, 3.5); not part of make test
 	test -e $(PYSPARK_VENV)/.installed || $(BIN)/python -m venv $(PYSPARK_VENV)
 	test -e $(PYSPARK_VENV)/.installed || $(PYSPARK_VENV)/bin/pip install --quiet 'pyspark==$(PYSPARK).*'
 	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > "$$($(PYSPARK_VENV)/bin/python \
 		-c "import sysconfig; print(sysconfig.get_path('purelib'))")/everything_else.pth"
 	touch $(PYSPARK_VENV)/.installed
-	PATH=$(abspath $(PYSPARK_VENV))/bin:$$PATH PYTHONPATH=$(CURDIR) PYSPARK_PYTHON=$(abspath $(PYSPARK_VENV))/bin/python \
-		PYSPARK_DRIVER_PYTHON=$(abspath $(PYSPARK_VENV))/bin/python \
-		python -m pytest $(PYSPARK_TESTS:%=tests/integration/spark/test_%.py)
+	$(call in_venv,$(PYSPARK_VENV)) -m pytest $(PYSPARK_TESTS:%=tests/integration/spark/test_%.py)
 
 # The oldest releases of dependencies that pyproject.toml allows, in an environment of their own.
 LEAST_VENV := .cache/least-versions
-# What else the tests need; not all of `dev`, in which pip would look for releases that fit those of s3fs.
-LEAST_TOOLS := pytest pytest-xdist hypothesis 'polars>=2' flask flask-cors selenium nbformat setuptools packaging
 
 test-least: setup ## unit tests of test-fast with the oldest dependencies that are allowed; not part of make test
 	test -e $(LEAST_VENV)/.installed || $(PYTHON) -m venv $(LEAST_VENV)
 	$(BIN)/python -m tools.least_versions > $(LEAST_VENV)/constraints.txt
 	$(LEAST_VENV)/bin/pip install --quiet --constraint $(LEAST_VENV)/constraints.txt \
-		--editable '.[sql,pandas,jit,spark,rocksdb,hdfs,delta,jobs]' $(LEAST_TOOLS)
+		--editable '.[sql,pandas,jit,spark,rocksdb,hdfs,delta,jobs]' $(TEST_TOOLS)
 	touch $(LEAST_VENV)/.installed
-	PATH=$(abspath $(LEAST_VENV))/bin:$$PATH $(LEAST_VENV)/bin/python -m pytest -n auto --dist worksteal -m "$(FAST_TESTS)" tests/unit
+	$(call in_venv,$(LEAST_VENV)) -m pytest -n auto --dist worksteal -m "$(FAST_TESTS)" tests/unit
+
+NEWEST_VENV := .cache/newest-versions
+
+test-newest: wheel ## unit tests of test-fast with the newest of all dependencies, and whether pyproject.toml allows them; not part of make test
+	test -e $(NEWEST_VENV)/bin/python || $(PYTHON) -m venv $(NEWEST_VENV)
+	$(BIN)/python -m tools.newest_versions > $(NEWEST_VENV)/requirements.txt
+	$(NEWEST_VENV)/bin/pip install --quiet --upgrade --requirement $(NEWEST_VENV)/requirements.txt $(TEST_TOOLS)
+	$(BIN)/python -m pytest tests/registry
+	$(call in_venv,$(NEWEST_VENV)) -m pytest -n auto --dist worksteal -m "$(FAST_TESTS)" tests/unit
+
+# PANDAS=2.2 with that release of pandas, and numba; without PANDAS neither is installed.
+PANDAS ?= none
+PANDAS_VENV := .cache/pandas-$(PANDAS)
+
+test-pandas: setup ## unit tests of test-fast with PANDAS=2.2 (or another release), or without pandas and numba; not part of make test
+	test -e $(PANDAS_VENV)/.installed || $(PYTHON) -m venv $(PANDAS_VENV)
+	$(BIN)/python -m tools.newest_versions --without pandas,numba > $(PANDAS_VENV)/requirements.txt
+	$(PANDAS_VENV)/bin/pip install --quiet --requirement $(PANDAS_VENV)/requirements.txt $(TEST_TOOLS) \
+		$(if $(filter-out none,$(PANDAS)),'pandas==$(PANDAS).*' numba)
+	touch $(PANDAS_VENV)/.installed
+	$(call in_venv,$(PANDAS_VENV)) -m pytest -n auto --dist worksteal -m "$(FAST_TESTS)" tests/unit
 
 test-docs: setup ## every command and snippet of README and docs, the demo and the notebook
 	$(PYTEST) tests/docs
