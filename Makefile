@@ -20,7 +20,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels wheel demo test test-numba test-fast test-spark test-flink test-acceptance test-cluster test-pyspark test-least test-newest test-pandas test-docs lint format bench site docs clean
+.PHONY: help setup kernels wheel demo test test-numba test-fast test-spark test-flink test-acceptance test-cluster test-pyspark test-least test-newest test-pandas test-docs check-release lint format bench site docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -157,12 +157,20 @@ test-pandas: setup ## unit tests of test-fast with PANDAS=2.2 (or another releas
 test-docs: setup ## every command and snippet of README and docs, the demo and the notebook
 	$(PYTEST) tests/docs
 
-lint: setup ## style, types, the order of the packages, the words
+# TAG=v0.1.0
+check-release: setup ## whether version and changelog fit TAG; see RELEASING.md
+	$(BIN)/python -m tools.check_release $(TAG)
+
+lint: setup ## style, types, the order of the packages, the words, the workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p stateproc -p tools
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.helpers.wording
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 
 format: setup ## ruff puts the code in order
 	$(BIN)/ruff check --fix .
