@@ -37,6 +37,7 @@ from stateproc.readers.state_descriptor import StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.scalars import LONG
 from stateproc.storage import SnapshotLocation
+from stateproc.storage.store import StorePath
 from stateproc.writers.bootstrap.state_registration import RegisteredState, keyed_part
 from stateproc.writers.formats.entry_batches import RAW_ENTRIES
 from stateproc.writers.formats.keyed_file import KeyedFileSpec
@@ -108,7 +109,7 @@ def make(directory: Path, shape: str, files: int = FILES) -> Path:
         key_groups=range(0),
         max_parallelism=default_max_parallelism(parallelism),
         new_file=lambda: _File(chk, "unused"),
-        location=SnapshotLocation(str(chk), str(chk / "_metadata")),
+        location=SnapshotLocation(StorePath(str(chk / "_metadata"))),
         release=DEFAULT,
         checkpoint_id=7,
         compressed=False,

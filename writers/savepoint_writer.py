@@ -14,7 +14,7 @@ from stateproc.options import open_arguments, parse_options
 from stateproc.options.definition import option_texts
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.storage.filesystem import absolute
+from stateproc.storage.uris import absolute
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.bootstrap.state_registration import Type, check_name

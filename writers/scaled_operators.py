@@ -11,7 +11,8 @@ from stateproc.metadata.snapshot import OperatorEntry
 from stateproc.model.operator import Operator
 from stateproc.model.raw_keyed import raw_keyed_parts
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.storage.filesystem import store_kind
+from stateproc.storage.store import StorePath
+from stateproc.storage.uris import store_kind
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.commit.commit import CommitHooks
 from stateproc.writers.formats.keyed_formats import OutputFormat
@@ -42,14 +43,12 @@ class WriteSettings:
     """The max parallelism of operators for which one was set, by operator id."""
 
 
-def target_storage_options(path: str, settings: WriteSettings, source: Snapshot | None) -> Mapping[str, Any]:
-    """Return fsspec's options for the file system of a target."""
-    if settings.storage_options is not None:
-        return settings.storage_options
-    if source is None:
-        return {}
-    alike = store_kind(source.location.directory_uri) == store_kind(path)
-    return source.location.storage_options if alike else {}
+def target_path(path: str, settings: WriteSettings, source: Snapshot | None) -> StorePath:
+    """Return a target with its options: by default those of the source, if both are on stores of one kind."""
+    options = settings.storage_options
+    if options is None and source is not None and store_kind(source.path) == store_kind(path):
+        options = dict(source.location.directory.options)
+    return StorePath.of(path, options)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from stateproc.writers.plan.planning import PlannedOperator, WritePlan
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.file_copy import CopyPlan, copy_plan
 from stateproc.writers.rewrite.raw_copy import redistributed_raw_keyed
-from stateproc.writers.scaled_operators import target_storage_options
+from stateproc.writers.scaled_operators import target_path
 from stateproc.writers.write_spec import OperatorWriteSpec, WriteSpec
 from stateproc.writers.write_task import WrittenFile, write_empty
 
@@ -127,10 +127,8 @@ def execute(engine: Engine, plan: WritePlan) -> WrittenSnapshot:
     settings, source, path = plan.settings, plan.source, plan.path
     assert path is not None  # a plan to be written has one
     sources = [] if source is None else [source.location.directory_uri]
-    options = target_storage_options(path, settings, source)
-    commit = Commit.begin(
-        path, overwrite=plan.overwrite, sources=sources, storage_options=options, hooks=settings.hooks
-    )
+    target = target_path(path, settings, source)
+    commit = Commit.begin(target, overwrite=plan.overwrite, sources=sources, hooks=settings.hooks)
     try:
         with engine.described(f"stateproc: copy state files to {path}"):
             specs = _with_carried(engine, plan, commit.staging)

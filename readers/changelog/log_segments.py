@@ -22,9 +22,8 @@ from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.handles import FileChangelogHandle, InMemoryChangelogHandle, SegmentHandle, StreamHandle
 from stateproc.readers.changelog.change_blocks import Change, ChangeBlock, blocks_of, walk
 from stateproc.readers.key_group_blocks import decompress_frames, whole_frames
-from stateproc.readers.rocksdb.prefetch import REQUESTS_AT_ONCE, Fetcher
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
-from stateproc.storage.filesystem import store_kind
+from stateproc.storage.concurrency import REQUESTS_AT_ONCE, RequestPool
 from stateproc.storage.ranges import is_remote
 from stateproc.storage.sources import FileSource
 
@@ -220,9 +219,8 @@ def log_blocks(
     opening = [
         partial(_opened, part[0], location, leading) for part in parts if not isinstance(part, InMemoryChangelogHandle)
     ]
-    ahead = REQUESTS_AT_ONCE - 1 if leading else _FILES_AHEAD
-    with Fetcher(ahead=store_kind(location.directory_uri) != "file") as fetcher:
-        opened = fetcher.each(opening, ahead)
+    with RequestPool(1 if location.directory.is_local else REQUESTS_AT_ONCE) as pool:
+        opened = pool.run(opening, REQUESTS_AT_ONCE - 1 if leading else _FILES_AHEAD)
         for part in parts:
             if isinstance(part, InMemoryChangelogHandle):
                 file = f"{location.metadata_uri} (changelog {part.handle_id})"

@@ -8,7 +8,6 @@ u32 checksum         of the contents and the compression, see `rocksdb.checksums
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,7 +21,8 @@ from stateproc.readers.rocksdb.checksums import NONE, checksums, context_modifie
 from stateproc.readers.rocksdb.compression import Oversized, decompressed
 from stateproc.readers.rocksdb.format import MAX_BLOCK, TRAILER_SIZE, BlockHandle, Footer, damaged
 from stateproc.storage import ByteSource, FileSource
-from stateproc.storage.ranges import REQUESTS_AT_ONCE, is_remote
+from stateproc.storage.concurrency import map_in_order
+from stateproc.storage.ranges import is_remote
 
 # Read blocks that are far apart: several requests, one buffer.
 
@@ -55,8 +55,8 @@ def read_gathered(source: ByteSource, starts: Longs, lengths: Longs, gap: int) -
         for request in requests:
             _fill(source, request)
     else:
-        with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
-            list(pool.map(partial(_fill, source), requests))
+        for _ in map_in_order(partial(_fill, source), requests):
+            pass
     return buffer, starts + np.repeat(bounds[:-1] - starts[firsts], lasts - firsts + 1)
 
 

@@ -33,12 +33,12 @@ from stateproc.readers.rocksdb.database import DatabaseFile, SstFile, database_f
 from stateproc.readers.rocksdb.db_iterator import merged_entries
 from stateproc.readers.rocksdb.format import MAX_SEQUENCE
 from stateproc.readers.rocksdb.key_ranges import EVERYTHING, KeySpan, cut_out, intersections, joined, key_spans, runs_of
-from stateproc.readers.rocksdb.prefetch import Fetcher
 from stateproc.readers.rocksdb.sorted_runs import OpenFile, RunBlocks, open_file, read_limit, sorted_runs
 from stateproc.readers.rocksdb.table import Index
 from stateproc.readers.rocksdb.tombstones import Tombstone, fragments, read_tombstones
 from stateproc.storage import SnapshotLocation
-from stateproc.storage.ranges import DEFAULT_GAP, is_remote
+from stateproc.storage.concurrency import RequestPool
+from stateproc.storage.ranges import DEFAULT_GAP, is_remote, request_pool
 
 # Which tables of a state two databases have in common: files that incremental checkpoints share.
 
@@ -322,8 +322,8 @@ def changed_entries(
     tables = tables.within(wanted)
     sources = [sst.source for sst in chain(*tables.own, *tables.shared)]
     try:
-        with Fetcher(ahead=any(map(is_remote, sources))) as fetcher:
-            yield from _PairReader(tables, wanted, prefix, fetcher, verify=verify).entries(keys, sides)
+        with request_pool(sources) as pool:
+            yield from _PairReader(tables, wanted, prefix, pool, verify=verify).entries(keys, sides)
     except SnapshotError as error:
         raise error.at(state=state) from error
 
@@ -332,9 +332,9 @@ class _PairReader:
     """Reads the tables of both databases; those that both have are opened once."""
 
     def __init__(
-        self, tables: PairedTables, wanted: Sequence[KeySpan], prefix: int, fetcher: Fetcher, *, verify: bool
+        self, tables: PairedTables, wanted: Sequence[KeySpan], prefix: int, pool: RequestPool, *, verify: bool
     ) -> None:
-        self._wanted, self._prefix, self._fetcher = wanted, prefix, fetcher
+        self._wanted, self._prefix, self._pool = wanted, prefix, pool
         held = HeldBytes()
 
         def opened(ssts: Iterable[SstFile]) -> list[TableBlocks]:
@@ -357,7 +357,8 @@ class _PairReader:
 
     def _open(self, tables: Sequence[TableBlocks]) -> None:
         """Open tables, several at a time over a network."""
-        self._fetcher.map(lambda table: table.index, tables)
+        for _ in self._pool.map(lambda table: table.index, tables):
+            pass
 
     def _candidates(self, wanted: Sequence[KeySpan]) -> Iterator[CandidateKeys]:
         """Collect the keys in tables that one side has."""
@@ -381,7 +382,7 @@ class _PairReader:
     def _blocks(self, run: Sequence[TableBlocks], chosen: Sequence[Longs | None], limit: int) -> Iterator[RunBlocks]:
         """Read blocks of the tables of a run."""
         reads = (read for table, positions in zip(run, chosen, strict=True) for read in table.reads(limit, positions))
-        return chain.from_iterable(self._fetcher.each(reads))
+        return chain.from_iterable(self._pool.run(reads))
 
 
 def _runs(tables: Sequence[TableBlocks]) -> list[list[TableBlocks]]:

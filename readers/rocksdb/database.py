@@ -23,10 +23,9 @@ from stateproc.readers.header_reader import MAX_HEADER, read_whole_header
 from stateproc.readers.rocksdb.format import damaged
 from stateproc.readers.rocksdb.key_ranges import EVERYTHING, KeySpan
 from stateproc.readers.rocksdb.manifest import BYTEWISE, ColumnFamily, LiveFile, read_manifest
-from stateproc.readers.rocksdb.prefetch import Fetcher
 from stateproc.readers.rocksdb.table import table_properties
 from stateproc.storage import ByteSource, FileSource, SnapshotLocation, open_handle
-from stateproc.storage.ranges import is_remote
+from stateproc.storage.ranges import request_pool
 
 DEFAULT_FAMILY = "default"
 """RocksDB's own column family, in which Flink stores nothing."""
@@ -124,8 +123,9 @@ def tables_by_state(files: Sequence[DatabaseFile], *, verify: bool = True) -> di
 def check_exist(tables: Sequence[SstFile]) -> None:
     """Check that files exist and have their lengths. Raises CorruptSnapshot, MissingFile."""
     sources = [table.source for table in tables if isinstance(table.source, FileSource)]
-    with Fetcher(ahead=any(map(is_remote, sources))) as fetcher:
-        fetcher.map(FileSource.check_exists, sources)
+    with request_pool(sources) as pool:
+        for _ in pool.map(FileSource.check_exists, sources):
+            pass
 
 
 def family_files(

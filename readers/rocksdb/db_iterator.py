@@ -16,7 +16,6 @@ from stateproc.readers.rocksdb import merge_cursors, merge_kernel
 from stateproc.readers.rocksdb.database import DatabaseFile, family_files
 from stateproc.readers.rocksdb.format import DAMAGED
 from stateproc.readers.rocksdb.key_ranges import SpanTable, key_spans, span_table
-from stateproc.readers.rocksdb.prefetch import Fetcher
 from stateproc.readers.rocksdb.sorted_runs import (
     RunBlocks,
     open_file,
@@ -27,7 +26,7 @@ from stateproc.readers.rocksdb.sorted_runs import (
     tombstones_of,
 )
 from stateproc.readers.rocksdb.tombstones import Fragments, fragments
-from stateproc.storage.ranges import is_remote
+from stateproc.storage.ranges import request_pool
 
 # The blocks and buffers of a kernel that merges sorted runs, and its errors.
 
@@ -171,13 +170,13 @@ def rocksdb_entries(
         return
     try:
         ssts = family_files(files, state, wanted, verify=verify)
-        with Fetcher(ahead=any(is_remote(sst.source) for sst in ssts)) as fetcher:
-            opened = fetcher.map(partial(open_file, verify=verify), ssts)
+        with request_pool([sst.source for sst in ssts]) as pool:
+            opened = list(pool.map(partial(open_file, verify=verify), ssts))
             deleted = fragments(tombstones_of(opened))
             runs = sorted_runs(opened)
             limit = read_limit(len(runs))
             ahead = pieces_ahead(len(runs))
-            sources = [chain.from_iterable(fetcher.each(run_blocks(run, wanted, limit), ahead)) for run in runs]
+            sources = [chain.from_iterable(pool.run(run_blocks(run, wanted, limit), ahead)) for run in runs]
             yield from merged_entries(sources, deleted, span_table(wanted), prefix)
     except SnapshotError as error:
         raise error.at(state=state) from error

@@ -15,8 +15,9 @@ from typing import Any
 
 from stateproc.readers.rocksdb.database import DatabaseFile
 from stateproc.readers.rocksdb.key_ranges import KeySpan
-from stateproc.storage.filesystem import normalize, scheme_of
 from stateproc.storage.sources import FileSource
+from stateproc.storage.store import StorePath
+from stateproc.storage.uris import normalize, scheme_of
 from stateproc.storage.writing import writing
 
 _OPEN_FILES = 64
@@ -141,6 +142,6 @@ def _provide(file: DatabaseFile, path: Path) -> None:
     if local is not None:
         path.symlink_to(local)
         return
-    with writing(str(path)), path.open("wb") as target:
+    with writing(StorePath(str(path))), path.open("wb") as target:
         for at in range(0, source.size, _COPY_BYTES):
             target.write(source.read(at, min(_COPY_BYTES, source.size - at)))

@@ -12,7 +12,6 @@ from stateproc.readers.rocksdb.blocks import PlainBlocks
 from stateproc.readers.rocksdb.database import SstFile
 from stateproc.readers.rocksdb.format import damaged
 from stateproc.readers.rocksdb.key_ranges import KeySpan
-from stateproc.readers.rocksdb.prefetch import REQUESTS_AT_ONCE
 from stateproc.readers.rocksdb.table import SstTable, open_table, spans
 from stateproc.readers.rocksdb.tombstones import Tombstone, read_tombstones
 
@@ -20,6 +19,7 @@ _JOINING = ("StringAppendTESTOperator", "StringAppendOperator", "")
 """Merge operators that join operands by a comma: Flink's, its twin, and tables that do not name theirs."""
 
 
+_MOST_AHEAD = 7
 _BUFFERED = 16 << 20
 """Stored bytes of blocks held at a time, over all runs; as many again are requested ahead."""
 
@@ -31,8 +31,8 @@ def read_limit(runs: int) -> int:
 
 def pieces_ahead(runs: int) -> int:
     """Return how many such reads of each run are requested ahead from a remote store."""
-    most = 2 * _BUFFERED // (read_limit(runs) * max(runs, 1)) - 1
-    return max(1, min(REQUESTS_AT_ONCE - 1, most))
+    bounded = 2 * _BUFFERED // (read_limit(runs) * max(runs, 1)) - 1
+    return max(1, min(_MOST_AHEAD, bounded))
 
 
 _DEFAULT_FAMILY = "default"

@@ -34,13 +34,12 @@ from stateproc.readers.rocksdb.database import (
 )
 from stateproc.readers.rocksdb.db_iterator import rocksdb_entries
 from stateproc.readers.rocksdb.key_ranges import Prefixes, key_spans, runs_of
-from stateproc.readers.rocksdb.prefetch import Fetcher
 from stateproc.readers.rocksdb.sorted_runs import open_file
 from stateproc.readers.rocksdb.table import Index, table_properties
 from stateproc.readers.splits import KeyedSplit, SplitRequest, StateScan
 from stateproc.readers.state_descriptor import StateDescriptor, find_state
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
-from stateproc.storage.ranges import is_remote
+from stateproc.storage.ranges import request_pool
 
 # How large a state is per key group, and where to cut it into splits; from the tables' indexes alone.
 
@@ -64,8 +63,8 @@ def key_group_sizes(
     def opened(sst: SstFile) -> Index:
         return open_file(sst, verify=verify).table.index(wanted)
 
-    with Fetcher(ahead=any(is_remote(sst.source) for sst in ssts)) as fetcher:
-        indexes = fetcher.map(opened, ssts)
+    with request_pool([sst.source for sst in ssts]) as pool:
+        indexes = list(pool.map(opened, ssts))
     for index in indexes:
         groups = np.clip(_key_groups(index, prefix) - key_groups.start, 0, len(key_groups) - 1)
         np.add.at(sizes, groups, index.sizes)

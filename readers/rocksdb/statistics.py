@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from stateproc.metadata.handles import KeyGroupsHandle, StreamHandle
@@ -19,6 +18,7 @@ from stateproc.readers.rocksdb.database import (
 )
 from stateproc.readers.rocksdb.meta_blocks import TableProperties
 from stateproc.readers.rocksdb.table import table_properties
+from stateproc.storage.concurrency import map_in_order
 
 _TABLES_AT_ONCE = 8
 
@@ -126,19 +126,19 @@ def database_statistics(files: Sequence[DatabaseFile], *, verify: bool = True) -
         properties = table_properties(sst.source, verify=verify)
         return properties.column_family, _table(names[id(sst.source)], sst, properties)
 
-    with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
-        if families is not None:
-            wanted = [family.name for family in families if family.name != DEFAULT_FAMILY]
-            sources = tables_of(files)
-            parts = [(name, sst) for name in wanted for sst in live_files(families, files, sources, name)]
-            tables: dict[str, list[TableStatistics]] = {name: [] for name in wanted}
-            for (name, _), (_, table) in zip(parts, pool.map(measured, [sst for _, sst in parts]), strict=True):
-                tables[name].append(table)
-        else:
-            tables = {}
-            ssts = [SstFile(file.source, None) for file in files if file.name.endswith(".sst")]
-            for family, table in pool.map(measured, ssts):
-                tables.setdefault(family or "", []).append(table)
+    if families is not None:
+        wanted = [family.name for family in families if family.name != DEFAULT_FAMILY]
+        sources = tables_of(files)
+        parts = [(name, sst) for name in wanted for sst in live_files(families, files, sources, name)]
+        tables: dict[str, list[TableStatistics]] = {name: [] for name in wanted}
+        found = map_in_order(measured, [sst for _, sst in parts], _TABLES_AT_ONCE)
+        for (name, _), (_, table) in zip(parts, found, strict=True):
+            tables[name].append(table)
+    else:
+        tables = {}
+        ssts = [SstFile(file.source, None) for file in files if file.name.endswith(".sst")]
+        for family, table in map_in_order(measured, ssts, _TABLES_AT_ONCE):
+            tables.setdefault(family or "", []).append(table)
     return [StateStatistics(state, tuple(tables[state])) for state in sorted(tables)]
 
 

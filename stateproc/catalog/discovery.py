@@ -8,36 +8,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from stateproc.errors import InvalidOption, MissingFile, SnapshotError, Where
-from stateproc.storage.filesystem import (
-    StorageOptions,
-    absolute,
-    basename,
-    is_absent,
-    is_within,
-    join,
-    kind_of,
-    parent,
-    scheme_of,
-)
+from stateproc.storage.concurrency import map_in_order
 from stateproc.storage.layout import CHECKPOINT_NAME, JOB_NAME, METADATA, SAVEPOINT_NAME
-from stateproc.storage.listing import (
-    FileFacts,
-    ListedEntry,
-    file_facts,
-    files_below,
-    forget_listings,
-    scan_directory,
-)
 from stateproc.storage.paths import refuse_missing
+from stateproc.storage.store import Entry, FileStatus, StorageOptions, StorePath, is_absent
+from stateproc.storage.uris import is_within, join
 
 SHARED_DIRECTORIES = ("shared", "taskowned", "dstl")
 """Directories of a job with files that outlive a checkpoint: of incremental checkpoints, of tasks, of changelogs."""
-REQUESTS = 16
-"""Requests under way at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +28,8 @@ class SnapshotDirectory:
     ``listed_bytes`` and ``last_write`` (seconds since 1970) describe the files of one that is not complete.
     """
 
-    uri: str
-    metadata: FileFacts | None
+    directory: StorePath
+    metadata: FileStatus | None
     listed_bytes: int = 0
     listed_files: int = 0
     last_write: float | None = None
@@ -56,7 +37,11 @@ class SnapshotDirectory:
     @property
     def name(self) -> str:
         """The directory's last path component."""
-        return basename(self.uri)
+        return self.directory.name
+
+    @property
+    def uri(self) -> str:
+        return self.directory.uri
 
     @property
     def metadata_bytes(self) -> int:
@@ -73,8 +58,12 @@ class SnapshotDirectory:
 class JobDirectory:
     """A job's checkpoint directory and the names in it of directories with files that several checkpoints may use."""
 
-    uri: str
+    directory: StorePath
     shared: tuple[str, ...]
+
+    @property
+    def uri(self) -> str:
+        return self.directory.uri
 
 
 @dataclass
@@ -104,7 +93,7 @@ class _Visit:
     snapshot: SnapshotDirectory | None = None
     job: JobDirectory | None = None
     failure: tuple[str, SnapshotError] | None = None
-    children: list[str] = field(default_factory=list)
+    children: list[StorePath] = field(default_factory=list)
 
 
 def discover(
@@ -124,44 +113,43 @@ def discover(
         InvalidOption: A root is empty or is a file, or the storage options do not fit.
     """
     level = _distinct([_root(os.fspath(root), options) for root in roots])
-    found = Discovery(tuple(level))
-    walk = _DirectoryWalk(options, tuple(os.path.realpath(uri) for uri in level if scheme_of(uri) == "file"))
+    found = Discovery(tuple(root.uri for root in level))
+    walk = _DirectoryWalk(tuple(os.path.realpath(root.uri) for root in level if root.is_local))
     first = True
-    with ThreadPoolExecutor(REQUESTS) as pool:
-        while level:
-            children: list[str] = []
-            for visit in pool.map(walk.visit, level):
-                if first and visit.failure is not None:
-                    raise visit.failure[1]
-                _add(found, visit)
-                children += visit.children
-                advance(1)
-            level, first = children, False
+    while level:
+        children: list[StorePath] = []
+        for visit in map_in_order(walk.visit, level):
+            if first and visit.failure is not None:
+                raise visit.failure[1]
+            _add(found, visit)
+            children += visit.children
+            advance(1)
+        level, first = children, False
     found.snapshots.sort(key=lambda item: item.uri)
     return found
 
 
-def _root(path: str, options: StorageOptions | None) -> str:
+def _root(path: str, options: StorageOptions | None) -> StorePath:
     if not path:
         raise InvalidOption("the path is empty", advice="give a directory, or '.' for the current one")
-    uri = absolute(path)
-    forget_listings(uri, options)
-    kind = kind_of(uri, options)
-    if kind is None:
-        refuse_missing(uri, options or {})
-    if kind[0] == "file" and basename(uri) == METADATA:
-        return parent(uri)
-    if kind[0] == "file":
-        raise InvalidOption("this is a file", where=Where(file=uri), advice="give the directory that contains it")
-    return uri
+    root = StorePath.of(path, options)
+    root.forget_listings()
+    status = root.status()
+    if status is None:
+        refuse_missing(root)
+    if not status.is_directory and root.name == METADATA:
+        return root.parent
+    if not status.is_directory:
+        raise InvalidOption("this is a file", where=Where(file=root.uri), advice="give the directory that contains it")
+    return root
 
 
-def _distinct(roots: Iterable[str]) -> list[str]:
+def _distinct(roots: Iterable[StorePath]) -> list[StorePath]:
     """Remove roots that are within others."""
-    kept: list[str] = []
-    for uri in sorted(set(roots), key=len):
-        if not any(is_within(uri, other) for other in kept):
-            kept.append(uri)
+    kept: list[StorePath] = []
+    for root in sorted(set(roots), key=lambda root: len(root.uri)):
+        if not any(is_within(root.uri, other.uri) for other in kept):
+            kept.append(root)
     return kept
 
 
@@ -176,50 +164,49 @@ def _add(found: Discovery, visit: _Visit) -> None:
 
 @dataclass
 class _DirectoryWalk:
-    """What the visits of one search share: where they read, and the links that were followed."""
+    """What the visits of one search share: its roots, and the links that were followed."""
 
-    options: StorageOptions | None
     real_roots: tuple[str, ...]
     followed: set[str] = field(default_factory=set)
 
-    def visit(self, uri: str) -> _Visit:
+    def visit(self, directory: StorePath) -> _Visit:
         """List a directory, and find out what it is."""
         try:
-            return self._visit(uri)
+            return self._visit(directory)
         except MissingFile as error:
             # A running job removes checkpoints meanwhile.
-            return _Visit(failure=None if is_absent(error) else (uri, error))
+            return _Visit(failure=None if is_absent(error) else (directory.uri, error))
         except SnapshotError as error:
-            return _Visit(failure=(uri, error))
+            return _Visit(failure=(directory.uri, error))
 
-    def _visit(self, uri: str) -> _Visit:
-        name = basename(uri)
+    def _visit(self, directory: StorePath) -> _Visit:
+        name = directory.name
         is_checkpoint = CHECKPOINT_NAME.fullmatch(name) is not None
         if is_checkpoint or SAVEPOINT_NAME.fullmatch(name):
             # Looked for by its name: the directory may contain a hundred thousand state files.
-            metadata = file_facts(join(uri, METADATA), self.options)
+            metadata = (directory / METADATA).file_status()
             if metadata is not None:
-                return _Visit(snapshot=SnapshotDirectory(uri, metadata))
+                return _Visit(snapshot=SnapshotDirectory(directory, metadata))
             if is_checkpoint:
-                return _Visit(snapshot=_incomplete(uri, self.options))
-        entries = scan_directory(uri, self.options)
-        directories = [entry.name for entry in entries if entry.is_directory and self._is_wanted(uri, entry)]
+                return _Visit(snapshot=_incomplete(directory))
+        entries = directory.entries()
+        directories = [entry.name for entry in entries if entry.is_directory and self._is_wanted(entry)]
         files = {entry.name: entry for entry in entries if not entry.is_directory}
-        if METADATA in files and (metadata := _facts(uri, files[METADATA], self.options)) is not None:
-            return _Visit(snapshot=SnapshotDirectory(uri, metadata))
+        if METADATA in files and (metadata := files[METADATA].status()) is not None:
+            return _Visit(snapshot=SnapshotDirectory(directory, metadata))
         if SAVEPOINT_NAME.fullmatch(name) and not directories:
-            return _Visit(snapshot=_incomplete(uri, self.options))
+            return _Visit(snapshot=_incomplete(directory))
         shared = _shared_directories(name, directories)
-        visit = _Visit(children=[join(uri, child) for child in directories if child not in shared])
+        visit = _Visit(children=[directory / child for child in directories if child not in shared])
         if shared or JOB_NAME.fullmatch(name) or any(map(CHECKPOINT_NAME.fullmatch, directories)):
-            visit.job = JobDirectory(uri, shared)
+            visit.job = JobDirectory(directory, shared)
         return visit
 
-    def _is_wanted(self, uri: str, entry: ListedEntry) -> bool:
+    def _is_wanted(self, entry: Entry) -> bool:
         """Whether to follow a link: not to what is visited anyway, nor to a directory that contains the link."""
         if not entry.link:
             return True
-        target = os.path.realpath(join(uri, entry.name))
+        target = os.path.realpath(entry.path.uri)
         known = any(is_within(target, root) or is_within(root, target) for root in self.real_roots)
         if known or target in self.followed:
             return False
@@ -237,19 +224,13 @@ def _shared_directories(name: str, directories: list[str]) -> tuple[str, ...]:
     return tuple(child for child in directories if child in SHARED_DIRECTORIES) if is_job else ()
 
 
-def _incomplete(uri: str, options: StorageOptions | None) -> SnapshotDirectory:
+def _incomplete(snapshot: StorePath) -> SnapshotDirectory:
     """Describe a snapshot without ``_metadata`` by the files that were written so far."""
     size = count = 0
     newest: float | None = None
-    for directory, entry in files_below(uri, options):
-        facts = _facts(directory, entry, options)
-        if facts is not None:
-            size, count = size + facts.size, count + 1
-            newest = max(newest or 0.0, facts.modified) if facts.modified is not None else newest
-    return SnapshotDirectory(uri, None, size, count, newest)
-
-
-def _facts(directory: str, entry: ListedEntry, options: StorageOptions | None) -> FileFacts | None:
-    if entry.size is not None:
-        return FileFacts(entry.size, entry.modified)
-    return file_facts(join(directory, entry.name), options)
+    for entry in snapshot.files_below():
+        status = entry.status()
+        if status is not None:
+            size, count = size + status.size, count + 1
+            newest = max(newest or 0.0, status.modified) if status.modified is not None else newest
+    return SnapshotDirectory(snapshot, None, size, count, newest)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, Literal
 
-from stateproc.storage.filesystem import basename, parent
+from stateproc.storage.uris import basename, parent
 
 Status = Literal["complete", "incomplete", "unreadable"]
 

@@ -23,8 +23,8 @@ from stateproc.metadata.handles import (
     SegmentHandle,
     StreamHandle,
 )
-from stateproc.storage.filesystem import absolute, basename, is_within, join, parent, same_store
 from stateproc.storage.layout import CHECKPOINT_NAME, JOB_NAME, is_below_job
+from stateproc.storage.uris import absolute, basename, is_within, join, parent, same_store
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import InvalidOption, MissingFile, Where
-from stateproc.storage.filesystem import StorageOptions, absolute, basename, join, kind_of, normalize, read_range
+from stateproc.storage.store import StorageOptions, StorePath
+from stateproc.storage.uris import absolute, join, normalize
 
 if TYPE_CHECKING:
     import yaml
@@ -292,11 +293,11 @@ class FlinkConfiguration:
             MissingFile: It is below none of the directories.
             AccessDenied, StoreUnavailable: One of them cannot be read.
         """
-        if not path or absolute(path) == normalize(path) or kind_of(absolute(path), storage_options) is not None:
+        if not path or absolute(path) == normalize(path) or StorePath.of(path, storage_options).exists():
             return path
         found = [join(directory, path) for directory in self.directories]
         for candidate in found:
-            if kind_of(candidate, storage_options) is not None:
+            if StorePath(candidate, storage_options or {}).exists():
                 return candidate
         raise MissingFile(
             f"nothing there: no '{path}' here, nor in {' or '.join(self.directories) or 'the configuration'}",
@@ -355,30 +356,31 @@ def flink_configuration(
         MissingFile: There is no such file.
         InvalidOption: Flink could not read the file either, or the directory contains both files.
     """
-    file, size = _file_of(absolute(os.fspath(path)), storage_options)
+    file, size = _file_of(StorePath.of(path, storage_options))
+    where = Where(file=file.uri)
     if size > _MOST_BYTES:
-        raise InvalidOption(f"{size} bytes, which no Flink configuration has", where=Where(file=file))
-    data = read_range(file, 0, size, storage_options)
+        raise InvalidOption(f"{size} bytes, which no Flink configuration has", where=where)
+    data = file.read_range(0, size)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidOption("this is no text in UTF-8", where=Where(file=file, offset=error.start)) from error
-    is_legacy = basename(file).startswith(LEGACY_NAME.partition(".")[0])
-    return FlinkConfiguration(file, parse_lines(text) if is_legacy else parse_yaml(text, file))
+        raise InvalidOption("this is no text in UTF-8", where=replace(where, offset=error.start)) from error
+    is_legacy = file.name.startswith(LEGACY_NAME.partition(".")[0])
+    return FlinkConfiguration(file.uri, parse_lines(text) if is_legacy else parse_yaml(text, file.uri))
 
 
-def _file_of(path: str, options: StorageOptions | None) -> tuple[str, int]:
-    kind = kind_of(path, options)
-    if kind is None:
+def _file_of(path: StorePath) -> tuple[StorePath, int]:
+    where, status = Where(file=path.uri), path.status()
+    if status is None:
         advice = f"give the path of Flink's {CONFIG_NAME} or {LEGACY_NAME}"
-        raise MissingFile("no such Flink configuration", where=Where(file=path), advice=advice)
-    if kind[0] == "file":
-        return path, kind[1]
-    inside = [(join(path, name), kind_of(join(path, name), options)) for name in (CONFIG_NAME, LEGACY_NAME)]
-    files = [(file, found[1]) for file, found in inside if found is not None and found[0] == "file"]
+        raise MissingFile("no such Flink configuration", where=where, advice=advice)
+    if not status.is_directory:
+        return path, status.size
+    inside = [(path / name, (path / name).file_status()) for name in (CONFIG_NAME, LEGACY_NAME)]
+    files = [(file, found.size) for file, found in inside if found is not None]
     if not files:
-        raise MissingFile(f"neither {CONFIG_NAME} nor {LEGACY_NAME} is here", where=Where(file=path))
+        raise MissingFile(f"neither {CONFIG_NAME} nor {LEGACY_NAME} is here", where=where)
     if len(files) > 1:
         advice = f"give the path of one: Flink 1.19 and 1.20 read {LEGACY_NAME}, Flink 2.x {CONFIG_NAME}"
-        raise InvalidOption(f"both {CONFIG_NAME} and {LEGACY_NAME} are here", where=Where(file=path), advice=advice)
+        raise InvalidOption(f"both {CONFIG_NAME} and {LEGACY_NAME} are here", where=where, advice=advice)
     return files[0]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from stateproc.catalog.discovery import REQUESTS, Discovery, SnapshotDirectory, discover
+from stateproc.catalog.discovery import Discovery, SnapshotDirectory, discover
 from stateproc.catalog.entries import CatalogEntry, JobGroup, grouped, utc_time
 from stateproc.catalog.file_references import FileReferences, file_id, file_references
 from stateproc.errors import CorruptSnapshot, MissingFile, SnapshotError, Where
@@ -15,9 +15,10 @@ from stateproc.metadata import SnapshotMetadata, read_metadata, snapshot_kind
 from stateproc.metadata.reader import MOST_BYTES
 from stateproc.metadata.snapshot_kind import CHECKPOINT, SAVEPOINT_OR_CHECKPOINT
 from stateproc.metadata.walk import relative_shared_files
-from stateproc.model.parallel_scan import read_in_order
-from stateproc.storage.filesystem import basename, is_absent, list_directory, parent, read_range, same_store, scheme_of
-from stateproc.storage.layout import CHECKPOINT_NAME, JOB_NAME, SAVEPOINT_NAME
+from stateproc.storage.concurrency import REQUESTS_AT_ONCE, read_in_order
+from stateproc.storage.layout import CHECKPOINT_NAME, JOB_NAME, METADATA, SAVEPOINT_NAME
+from stateproc.storage.store import StorePath, is_absent
+from stateproc.storage.uris import basename, parent, same_store
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,21 +45,20 @@ class SnapshotFiles:
     absent: Mapping[str, int]
 
 
-def absent_files(metadata: SnapshotMetadata, directory: str, options: Mapping[str, Any] | None) -> dict[str, int]:
+def absent_files(metadata: SnapshotMetadata, directory: StorePath) -> dict[str, int]:
     """Return shared files that a checkpoint names beside its ``_metadata`` and that are not there, with their bytes.
 
     Args:
         metadata: The contents of its ``_metadata``.
         directory: Where the checkpoint is.
-        options: Keyword arguments of the fsspec file system.
     """
-    if CHECKPOINT_NAME.fullmatch(basename(directory)) is None:
+    if CHECKPOINT_NAME.fullmatch(directory.name) is None:
         return {}
     named = {handle.path: handle.size for handle in relative_shared_files(metadata.operators)}
     if not named:
         return {}
     try:
-        present = {entry.name for entry in list_directory(directory, options)}
+        present = {entry.name for entry in directory.entries()}
     except SnapshotError:
         return {}  # sizes are those that the handles name
     return {path: size for path, size in named.items() if path not in present}
@@ -128,17 +128,14 @@ def ls(root: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | Non
         MissingFile: The directory does not exist or cannot be listed.
         InvalidOption: It is a file, or the storage options do not fit.
     """
-    return catalog_of(discover([root], storage_options), storage_options).entries
+    return catalog_of(discover([root], storage_options)).entries
 
 
-def catalog_of(
-    discovery: Discovery, options: Mapping[str, Any] | None = None, advance: Callable[[int], None] = lambda _: None
-) -> SnapshotCatalog:
+def catalog_of(discovery: Discovery, advance: Callable[[int], None] = lambda _: None) -> SnapshotCatalog:
     """Read the ``_metadata`` of what was discovered.
 
     Args:
         discovery: The snapshots' directories.
-        options: Keyword arguments of the fsspec file system.
         advance: Called with the number of bytes that were read.
     """
     entries = [_incomplete_entry(item) for item in discovery.incomplete]
@@ -147,14 +144,14 @@ def catalog_of(
         for path, error in discovery.failures
     ]
     complete: list[tuple[CatalogEntry, SnapshotFiles]] = []
-    for item, data in _read_all(discovery.complete, options):
+    for item, data in _read_all(discovery.complete):
         advance(item.metadata_bytes)
         try:
             if not isinstance(data, bytes):
                 raise data
             metadata = read_metadata(data, file=item.metadata_uri)
             references = file_references(metadata, item.uri, discovery.roots)
-            files = SnapshotFiles(item.uri, references, absent_files(metadata, item.uri, options))
+            files = SnapshotFiles(item.uri, references, absent_files(metadata, item.directory))
         except SnapshotError as error:
             if not (isinstance(error, MissingFile) and is_absent(error)):  # else removed meanwhile
                 entries.append(replace(_named_entry(item), status="unreadable", problem=_reason(error)))
@@ -166,27 +163,27 @@ def catalog_of(
 
 
 def _read_all(
-    items: Sequence[SnapshotDirectory], options: Mapping[str, Any] | None
+    items: Sequence[SnapshotDirectory],
 ) -> Iterator[tuple[SnapshotDirectory, bytes | SnapshotError]]:
     def read(item: SnapshotDirectory) -> Iterator[tuple[SnapshotDirectory, bytes | SnapshotError]]:
         try:
-            yield item, _metadata_bytes(item, options)
+            yield item, _metadata_bytes(item)
         except SnapshotError as error:
             yield item, error
 
     def size_of(result: tuple[SnapshotDirectory, bytes | SnapshotError]) -> int:
         return len(result[1]) if isinstance(result[1], bytes) else 0
 
-    is_local = all(scheme_of(item.uri) == "file" for item in items)
-    return read_in_order(items, read, _LOCAL_THREADS if is_local else REQUESTS, at_once=True, size_of=size_of)
+    is_local = all(item.directory.is_local for item in items)
+    return read_in_order(items, read, _LOCAL_THREADS if is_local else REQUESTS_AT_ONCE, at_once=True, size_of=size_of)
 
 
-def _metadata_bytes(item: SnapshotDirectory, options: Mapping[str, Any] | None) -> bytes:
+def _metadata_bytes(item: SnapshotDirectory) -> bytes:
     size = item.metadata_bytes
     if size > MOST_BYTES:
         where = Where(file=item.metadata_uri)
         raise CorruptSnapshot(f"{size} bytes, which no _metadata has", where=where)
-    return read_range(item.metadata_uri, 0, size, options)
+    return (item.directory / METADATA).read_range(0, size)
 
 
 def _reason(error: SnapshotError) -> str:

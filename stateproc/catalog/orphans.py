@@ -9,19 +9,18 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from stateproc.catalog.discovery import REQUESTS, Discovery, discover
+from stateproc.catalog.discovery import Discovery, discover
 from stateproc.catalog.entries import iso_time, utc_time
 from stateproc.catalog.listing import SnapshotCatalog, catalog_of
 from stateproc.errors import InvalidOption, SnapshotError
-from stateproc.storage.filesystem import join
+from stateproc.storage.concurrency import map_in_order
 from stateproc.storage.layout import CHECKPOINT_NAME, METADATA
-from stateproc.storage.listing import ListedEntry, file_facts, files_below
+from stateproc.storage.store import StorePath
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,7 +105,7 @@ def find_orphans(
         InvalidOption: It is a file, or an argument does not fit.
     """
     age = parse_age(min_age)
-    return orphans_of(catalog_of(discover([root], storage_options), storage_options), storage_options, min_age=age)
+    return orphans_of(catalog_of(discover([root], storage_options)), min_age=age)
 
 
 def parse_age(given: timedelta | str) -> timedelta:
@@ -123,7 +122,6 @@ def parse_age(given: timedelta | str) -> timedelta:
 
 def orphans_of(
     catalog: SnapshotCatalog,
-    options: Mapping[str, Any] | None = None,
     *,
     min_age: timedelta = DEFAULT_MIN_AGE,
     listed: Callable[[int], None] = lambda _: None,
@@ -136,12 +134,11 @@ def orphans_of(
     places = list(_places(catalog.discovery, unreadable))
     youngest = time.time() - min_age.total_seconds()
     found: list[UnneededFile] = []
-    with ThreadPoolExecutor(REQUESTS) as pool:
-        for files, failure in pool.map(lambda place: _unneeded(place, catalog.needed_names, options), places):
-            found += files
-            listed(1)
-            if failure is not None:
-                unsafe.append(failure)
+    for files, failure in map_in_order(lambda place: _unneeded(place, catalog.needed_names), places):
+        found += files
+        listed(1)
+        if failure is not None:
+            unsafe.append(failure)
     found.sort(key=lambda file: file.path)
     old = [file.modified is not None and file.modified.timestamp() <= youngest for file in found]
     return OrphanReport(
@@ -152,25 +149,25 @@ def orphans_of(
     )
 
 
-def _places(discovery: Discovery, unreadable: set[str]) -> Iterator[str]:
+def _places(discovery: Discovery, unreadable: set[str]) -> Iterator[StorePath]:
     """Yield the directories to search: those that several snapshots may use, and those of checkpoints of a job."""
     for job in discovery.jobs:
-        yield from (join(job.uri, name) for name in job.shared)
+        yield from (job.directory / name for name in job.shared)
     for snapshot in discovery.snapshots:
         is_checkpoint = CHECKPOINT_NAME.fullmatch(snapshot.name) is not None
         if snapshot.uri not in unreadable and (snapshot.metadata is None or is_checkpoint):
-            yield snapshot.uri
+            yield snapshot.directory
 
 
-def _unneeded(
-    place: str, needed: NDArray[np.int64], options: Mapping[str, Any] | None
-) -> tuple[list[UnneededFile], str | None]:
+def _unneeded(place: StorePath, needed: NDArray[np.int64]) -> tuple[list[UnneededFile], str | None]:
     """Return the files below a directory that are not needed, and why it could not be listed to its end."""
     found: list[UnneededFile] = []
     try:
-        for directory, entry in files_below(place, options):
+        for entry in place.files_below():
             if entry.name != METADATA and not _is_needed(entry.name, needed):
-                found += _described(directory, entry, options)
+                status = entry.status()
+                if status is not None:  # else removed meanwhile, or no regular file
+                    found.append(UnneededFile(entry.path.uri, status.size, utc_time(status.modified)))
     except SnapshotError as error:
         return found, f"{place}: this directory cannot be listed: {error.message}"
     return found, None
@@ -180,14 +177,3 @@ def _is_needed(name: str, needed: NDArray[np.int64]) -> bool:
     number = hash(name)
     at = int(needed.searchsorted(number))
     return at < len(needed) and int(needed[at]) == number
-
-
-def _described(directory: str, entry: ListedEntry, options: Mapping[str, Any] | None) -> Sequence[UnneededFile]:
-    path = join(directory, entry.name)
-    size, modified = entry.size, entry.modified
-    if size is None:
-        facts = file_facts(path, options)
-        if facts is None:
-            return ()  # removed meanwhile, or no regular file
-        size, modified = facts.size, facts.modified
-    return (UnneededFile(path, size, utc_time(modified)),)

@@ -38,7 +38,7 @@ from stateproc.diff.keyed_entries import KeyedEntriesComparison, KeyedViews
 from stateproc.errors import SnapshotError
 from stateproc.model.keyed_state import KeyedState
 from stateproc.model.operator_state import opened_state
-from stateproc.model.parallel_scan import read_in_order, thread_count, useful_threads
+from stateproc.model.parallel_scan import thread_count, useful_threads
 from stateproc.model.schema_merging import aligned
 from stateproc.model.state import State
 from stateproc.model.timers import TimerState
@@ -46,6 +46,7 @@ from stateproc.readers.timers import with_service
 from stateproc.serializers import Undecodable
 from stateproc.serializers.core.registry import load_plugins
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
+from stateproc.storage.concurrency import read_in_order
 
 # Compare states by their decoded rows: timers, window contents of merged sessions, operator states.
 

@@ -14,7 +14,8 @@ from stateproc.export.file_formats import delta_schema
 from stateproc.export.file_plan import PARTITION_COLUMN, partition_of
 from stateproc.export.manifest import ExportedFile, ExportedState
 from stateproc.row_formats.case_collisions import colliding_names, java_fold
-from stateproc.storage.filesystem import StorageOptions, has_directories, join, kind_of
+from stateproc.storage.store import StorageOptions, StorePath
+from stateproc.storage.uris import has_directories
 
 
 def check_delta_available() -> None:
@@ -33,9 +34,7 @@ def check_delta_names(schema: pa.Schema) -> None:
         )
 
 
-def commit_table(
-    directory: str, state: ExportedState, schema: pa.Schema, partitioned: bool, options: StorageOptions | None
-) -> None:
+def commit_table(directory: StorePath, state: ExportedState, schema: pa.Schema, partitioned: bool) -> None:
     """Write version 0 of the Delta table that consists of a state's files; nothing if there is a version 0 already.
 
     Args:
@@ -43,7 +42,6 @@ def commit_table(
         state: The state, all of whose files are complete.
         schema: The columns of its rows.
         partitioned: Whether the files are in hive-style folders.
-        options: Of the directory's file system.
 
     Raises:
         WriteFailed: The log cannot be written.
@@ -53,8 +51,8 @@ def commit_table(
     from deltalake.transaction import AddAction, create_table_with_add_actions
 
     assert state.folder is not None
-    table = join(directory, state.folder)
-    if kind_of(join(table, "_delta_log", f"{0:020}.json"), options, fresh=True) is not None:
+    table = directory / state.folder
+    if (table / "_delta_log" / f"{0:020}.json").exists(fresh=True):
         return
     stored = delta_schema(schema)
     if partitioned:
@@ -70,7 +68,7 @@ def commit_table(
         )
         for file in state.files
     ]
-    uri = f"file://{table}" if table.startswith("/") else table
+    uri = f"file://{table}" if table.uri.startswith("/") else table.uri
     try:
         create_table_with_add_actions(
             uri,
@@ -78,7 +76,7 @@ def commit_table(
             actions,
             mode="error",
             partition_by=[PARTITION_COLUMN] if partitioned else None,
-            storage_options=None if has_directories(table) else _client_options(options),
+            storage_options=None if has_directories(table.uri) else _client_options(table.options),
         )
     except (DeltaError, OSError, ValueError) as error:
         raise WriteFailed(
@@ -102,11 +100,11 @@ _CLIENT_NAMES: Sequence[tuple[tuple[str, ...], str]] = (
 """Options of s3fs → those of deltalake's own client."""
 
 
-def _client_options(options: StorageOptions | None) -> dict[str, str]:
+def _client_options(options: StorageOptions) -> dict[str, str]:
     """Return options of fsspec under the names that deltalake's client knows."""
     found: dict[str, str] = {}
     for path, name in _CLIENT_NAMES:
-        value: Any = options or {}
+        value: Any = options
         for part in path:
             value = value.get(part) if isinstance(value, Mapping) else None
         if value is not None:

@@ -8,18 +8,14 @@ from urllib.parse import quote
 
 from stateproc.errors import InvalidOption, MissingFile
 from stateproc.export.manifest import MANIFEST_NAME, ExportManifest, ExportSettings, SnapshotIdentity, saved_manifest
-from stateproc.storage.filesystem import StorageOptions, join, kind_of, list_directory
+from stateproc.storage.store import StorePath
 from stateproc.storage.writing import make_directory, remove
 
 _ADVICE = "export into an empty directory, or with --overwrite (overwrite=True), which removes its files"
 
 
 def begin(
-    directory: str,
-    snapshot: SnapshotIdentity,
-    settings: ExportSettings,
-    overwrite: bool,
-    options: StorageOptions | None,
+    directory: StorePath, snapshot: SnapshotIdentity, settings: ExportSettings, overwrite: bool
 ) -> ExportManifest:
     """Return the manifest of the export that is continued, or a new one.
 
@@ -28,19 +24,18 @@ def begin(
         snapshot: What is exported.
         settings: How.
         overwrite: Remove the files of another export that is there.
-        options: Of the directory's file system.
 
     Raises:
         InvalidOption: The directory contains an export of another snapshot or with other settings, or other files.
         WriteFailed: Files cannot be removed.
     """
-    found = saved_manifest(directory, options)
+    found = saved_manifest(directory)
     if found is None:
-        _refuse_other_files(directory, options)
-        make_directory(directory, options)
+        _refuse_other_files(directory)
+        make_directory(directory)
         return ExportManifest(directory, snapshot, settings)
     if overwrite:
-        _remove_files(found, options)
+        _remove_files(found)
         return ExportManifest(directory, snapshot, settings)
     if found.snapshot.metadata_sha256 != snapshot.metadata_sha256:
         raise InvalidOption(
@@ -57,33 +52,33 @@ def begin(
     return found
 
 
-def _refuse_other_files(directory: str, options: StorageOptions | None) -> None:
-    kind = kind_of(directory, options, fresh=True)
-    if kind is None:
+def _refuse_other_files(directory: StorePath) -> None:
+    status = directory.status(fresh=True)
+    if status is None:
         return
     try:
-        entries = [] if kind[0] != "directory" else list_directory(directory, options)
+        entries = directory.entries() if status.is_directory else []
     except MissingFile:
         return
-    if kind[0] != "directory" or any(not entry.name.startswith(f".{MANIFEST_NAME}") for entry in entries):
+    if not status.is_directory or any(not entry.name.startswith(f".{MANIFEST_NAME}") for entry in entries):
         raise InvalidOption(
             f"{directory} contains files that are no export", advice="export into an empty or new directory"
         )
 
 
-def _remove_files(manifest: ExportManifest, options: StorageOptions | None) -> None:
+def _remove_files(manifest: ExportManifest) -> None:
     """Remove the files that a manifest lists, and the logs of Delta tables; the manifest first."""
-    remove(join(manifest.directory, MANIFEST_NAME), options)
+    remove(manifest.path / MANIFEST_NAME)
     for state in manifest.states:
         for file in state.files:
             if _is_inside(file.path):
-                remove(join(manifest.directory, file.path), options)
+                remove(manifest.path / file.path)
         if state.folder is not None and _is_inside(state.folder):
-            log = join(manifest.directory, state.folder, "_delta_log")
-            if kind_of(log, options, fresh=True) is not None:
-                for entry in list_directory(log, options):
+            log = manifest.path / state.folder / "_delta_log"
+            if log.exists(fresh=True):
+                for entry in log.entries():
                     if not entry.is_directory:
-                        remove(join(log, entry.name), options)
+                        remove(entry.path)
 
 
 def _is_inside(path: str) -> bool:

@@ -30,8 +30,9 @@ from stateproc.export.manifest import (
     SnapshotIdentity,
 )
 from stateproc.export.selected_states import ExportItem, SelectedState, SelectedTable, selected_states
-from stateproc.model.parallel_scan import read_in_order, thread_count
-from stateproc.storage.filesystem import StorageOptions, absolute, kind_of, read_range
+from stateproc.model.parallel_scan import thread_count
+from stateproc.storage.concurrency import read_in_order
+from stateproc.storage.store import StorageOptions, StorePath
 
 if TYPE_CHECKING:
     from stateproc.model.snapshot import SnapshotContents
@@ -87,21 +88,20 @@ def export_states(
     began = time.monotonic()
     settings = _settings(format, compression, temporal, raw, flatten, key_group_ranges)
     number = thread_count(threads)
-    directory = absolute(directory)
-    options = snapshot.location.storage_options if storage_options is None else storage_options
+    options = snapshot.location.directory.options if storage_options is None else storage_options
     chosen = selected_states(snapshot.operators, snapshot.operator, uids, states)
-    manifest = begin(directory, _identity(snapshot), settings, overwrite, options)
+    manifest = begin(StorePath.of(directory, options), _identity(snapshot), settings, overwrite)
     manifest.started = datetime.now(timezone.utc).isoformat(timespec="seconds")
     manifest.problems = [str(error) for error in chosen.problems]
     extra = [SelectedTable(name, make) for name, make in (tables or {}).items()]
     planned = _planned(manifest, [*chosen.states, *(table for table in extra if not table.is_empty)], number)
-    manifest.save(options)
-    run = _Run(manifest, planned, options)
+    manifest.save()
+    run = _Run(manifest, planned)
     try:
         run.write(number, start)
     finally:
         manifest.seconds = round(time.monotonic() - began, 3)
-        manifest.save(options)
+        manifest.save()
     return manifest
 
 
@@ -118,8 +118,8 @@ def _settings(
 
 def _identity(snapshot: SnapshotContents) -> SnapshotIdentity:
     location = snapshot.location
-    found = kind_of(location.metadata_uri, location.storage_options)
-    data = read_range(location.metadata_uri, 0, found[1] if found else 0, location.storage_options)
+    found = location.metadata.file_status()
+    data = location.metadata.read_range(0, found.size if found else 0)
     return SnapshotIdentity(
         snapshot.path,
         snapshot.metadata.checkpoint_id,
@@ -192,16 +192,10 @@ class _Run:
     Args:
         manifest: The manifest, in which complete files are recorded.
         planned: The states, each with its files that do not exist yet.
-        options: Of the file system that is written to.
     """
 
-    def __init__(
-        self,
-        manifest: ExportManifest,
-        planned: Sequence[tuple[_PlannedState, list[FileTask]]],
-        options: StorageOptions | None,
-    ) -> None:
-        self._manifest, self._options = manifest, options
+    def __init__(self, manifest: ExportManifest, planned: Sequence[tuple[_PlannedState, list[FileTask]]]) -> None:
+        self._manifest = manifest
         self._states = [state for state, _ in planned]
         self._files: list[_Planned] = [(task, state) for state, tasks in planned for task in tasks]
         self._lock = threading.Lock()
@@ -233,7 +227,7 @@ class _Run:
 
         (task, state), manifest = item, self._manifest
         try:
-            for found in write_file(task, manifest.directory, manifest.settings, self._options, advanced):
+            for found in write_file(task, manifest.path, manifest.settings, advanced):
                 yield None if found is None else (item, found)
         except WriteFailed:
             raise
@@ -250,7 +244,7 @@ class _Run:
         if not state.missing:
             self._finish(state)
         if time.monotonic() - self._saved > _SECONDS_BETWEEN_SAVES:
-            self._manifest.save(self._options)
+            self._manifest.save()
             self._saved = time.monotonic()
 
     def _finish(self, state: _PlannedState) -> None:
@@ -262,5 +256,5 @@ class _Run:
             return
         if EXPORT_FORMATS[settings.format].is_delta:
             partitioned = settings.key_group_ranges is not None and entry.distribution == "keyed"
-            commit_table(self._manifest.directory, entry, state.schema, partitioned, self._options)
+            commit_table(self._manifest.path, entry, state.schema, partitioned)
         entry.status = COMPLETE

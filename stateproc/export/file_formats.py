@@ -16,7 +16,7 @@ from stateproc.model.schema_merging import aligned
 from stateproc.readers.splits import Split
 from stateproc.row_formats.column_types import delta_type, parquet_batch, parquet_schema
 from stateproc.row_formats.row_writers import ArrowWriter, CsvWriter, JsonLinesWriter, ParquetWriter, RowWriter
-from stateproc.storage.filesystem import StorageOptions, join
+from stateproc.storage.store import StorePath
 from stateproc.storage.writing import OutputFile, make_directory, rename, renames
 
 NONE = "none"
@@ -176,9 +176,8 @@ class _Sink(io.RawIOBase):
 
 def write_file(
     task: FileTask,
-    directory: str,
+    directory: StorePath,
     settings: ExportSettings,
-    options: StorageOptions | None,
     advance: Callable[[int], None],
 ) -> Iterator[ExportedFile | None]:
     """Write a file.
@@ -187,7 +186,6 @@ def write_file(
         task: What to write.
         directory: The directory of the export.
         settings: How.
-        options: Of the directory's file system.
         advance: Called with the stored bytes of each split that is read.
 
     Yields:
@@ -197,11 +195,11 @@ def write_file(
         WriteFailed: The file cannot be written.
         SnapshotError: The rows cannot be read.
     """
-    folder = join(directory, task.folder)
-    make_directory(folder, options)
-    target = join(folder, task.name)
+    folder = directory / task.folder
+    make_directory(folder)
+    target = folder / task.name
     is_renamed = renames(target)
-    file = OutputFile(join(folder, PARTIAL_PREFIX + task.name) if is_renamed else target, options)
+    file = OutputFile(folder / (PARTIAL_PREFIX + task.name) if is_renamed else target)
     rows = 0
     try:
         form = EXPORT_FORMATS[settings.format]
@@ -223,5 +221,5 @@ def write_file(
         file.discard()
         raise
     if is_renamed:
-        rename(file.uri, target, options)
+        rename(file.path, target)
     yield ExportedFile(task.path, rows, file.size, task.key_groups)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from stateproc.errors import CorruptSnapshot, SnapshotError, Where
-from stateproc.storage.filesystem import StorageOptions, join, kind_of, read_range
+from stateproc.storage.store import StorePath
 from stateproc.storage.writing import publish
 
 MANIFEST_NAME = "manifest.json"
@@ -135,7 +135,7 @@ class ExportManifest:
     """What an export contains; ``manifest.json`` in its directory.
 
     Attributes:
-        directory: Where the export is.
+        path: Where the export is.
         snapshot: The snapshot.
         settings: How its states were exported.
         states: The states, the unreadable ones included.
@@ -144,7 +144,7 @@ class ExportManifest:
         seconds: How long the last run took.
     """
 
-    directory: str
+    path: StorePath
     snapshot: SnapshotIdentity
     settings: ExportSettings
     states: list[ExportedState] = field(default_factory=list)
@@ -175,6 +175,11 @@ class ExportManifest:
         """The states that could not be read, or not to their end."""
         return [state for state in self.states if state.status in (PARTIAL, UNREADABLE)]
 
+    @property
+    def directory(self) -> str:
+        """Where the export is."""
+        return self.path.uri
+
     def to_dict(self) -> dict[str, Any]:
         """Return the manifest as JSON values."""
         return {
@@ -191,7 +196,7 @@ class ExportManifest:
         }
 
     @classmethod
-    def from_dict(cls, directory: str, values: Mapping[str, Any]) -> ExportManifest:
+    def from_dict(cls, path: StorePath, values: Mapping[str, Any]) -> ExportManifest:
         """Build a manifest from what ``to_dict`` returned. Raises various errors for anything else."""
         if values["manifest_version"] != _VERSION:
             raise ValueError(f"version {values['manifest_version']}")
@@ -206,7 +211,7 @@ class ExportManifest:
             ]
             states.append(ExportedState(**fields, files=files))
         return cls(
-            directory,
+            path,
             SnapshotIdentity(**values["snapshot"]),
             ExportSettings(**values["settings"]),
             states,
@@ -215,31 +220,31 @@ class ExportManifest:
             values["seconds"],
         )
 
-    def save(self, options: StorageOptions | None) -> None:
+    def save(self) -> None:
         """Write the manifest into its directory, atomically. Raises WriteFailed."""
         data = json.dumps(self.to_dict(), indent=1, ensure_ascii=False).encode("utf-8", "replace")
-        publish(join(self.directory, MANIFEST_NAME), data, f".{MANIFEST_NAME}.part", options)
+        publish(self.path / MANIFEST_NAME, data, f".{MANIFEST_NAME}.part")
 
 
-def saved_manifest(directory: str, options: StorageOptions | None) -> ExportManifest | None:
+def saved_manifest(directory: StorePath) -> ExportManifest | None:
     """Read the manifest of a directory; None if there is none.
 
     Raises:
         CorruptSnapshot: There is a file of that name that is no manifest of an export.
     """
-    uri = join(directory, MANIFEST_NAME)
-    found = kind_of(uri, options, fresh=True)
+    path = directory / MANIFEST_NAME
+    found = path.status(fresh=True)
     if found is None:
         return None
     try:
-        if found[0] != "file" or found[1] > _LARGEST:
+        if found.is_directory or found.size > _LARGEST:
             raise ValueError("not a file of that size")
-        return ExportManifest.from_dict(directory, json.loads(read_range(uri, 0, found[1], options)))
+        return ExportManifest.from_dict(directory, json.loads(path.read_range(0, found.size)))
     except SnapshotError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise CorruptSnapshot(
             f"not the manifest of an export: {error}",
-            where=Where(file=uri),
+            where=Where(file=path.uri),
             advice="export into an empty directory",
         ) from error

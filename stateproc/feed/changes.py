@@ -23,8 +23,8 @@ from stateproc.options import BY_NAME
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.selection import StateSelection, select_operator, select_state, state_choice, state_option
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.storage.filesystem import absolute, basename, join, kind_of
 from stateproc.storage.layout import METADATA
+from stateproc.storage.store import StorePath
 
 # Find one state in several snapshots of a job.
 
@@ -244,9 +244,8 @@ def open_feed(
 
 def is_snapshot(path: str, opening: Mapping[str, Any]) -> bool:
     """Return whether a path is that of one snapshot, and not of a directory above checkpoints."""
-    uri = absolute(path)
-    options = BY_NAME["storage_options"].value(opening.get("storage_options")) or {}
-    return basename(uri) == METADATA or kind_of(join(uri, METADATA), options, fresh=True) is not None
+    given = StorePath.of(path, BY_NAME["storage_options"].value(opening.get("storage_options")))
+    return given.name == METADATA or (given / METADATA).exists(fresh=True)
 
 
 def feed_of_snapshots(

@@ -16,9 +16,8 @@ from stateproc.feed.commits import CommitLog, FeedCommit, check_history, ranges_
 from stateproc.feed.streams import StreamOffset
 from stateproc.options import BY_NAME
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.storage.filesystem import absolute, is_absent, join, kind_of
 from stateproc.storage.layout import METADATA
-from stateproc.storage.listing import FileFacts, file_facts
+from stateproc.storage.store import FileStatus, StorePath, is_absent
 
 ADVICE = (
     "let Flink keep more of them (execution.checkpointing.num-retained), so that the stream has time to read them. "
@@ -60,7 +59,7 @@ class CheckpointFollower:
     ending_checkpoint: int | None = None
     fail_on_data_loss: bool = True
     _opened: OrderedDict[str, Snapshot] = field(default_factory=OrderedDict, repr=False)
-    _versions: dict[tuple[str, FileFacts | None], int] = field(default_factory=dict, repr=False)
+    _versions: dict[tuple[str, FileStatus | None], int] = field(default_factory=dict, repr=False)
     _skipped: set[str] = field(default_factory=set, repr=False)
 
     def initial(self) -> StreamOffset:
@@ -175,7 +174,7 @@ class CheckpointFollower:
 
     def _commits(self) -> list[FeedCommit]:
         """Return all checkpoints with a ``_metadata``, by version."""
-        present = [root for root in self.roots if kind_of(absolute(root), self._storage, fresh=True) is not None]
+        present = [root for root in self.roots if StorePath.of(root, self._storage).exists(fresh=True)]
         # Savepoints may be taken later: a root that does not exist is an error only if there is no other.
         found = discover(present or self.roots, self._storage)
         if found.failures:
@@ -192,7 +191,7 @@ class CheckpointFollower:
         known = (item.uri, item.metadata)
         try:
             if known not in self._versions:
-                self._versions[known] = version_of(item, self._storage)
+                self._versions[known] = version_of(item)
             return self._versions[known]
         except MissingFile as error:
             if not is_absent(error):
@@ -222,7 +221,7 @@ class CheckpointFollower:
 
     def _reopened(self, path: str) -> Snapshot | None:
         """Return a snapshot that is still there; None for one that was deleted."""
-        if file_facts(join(path, METADATA), self._storage) is None:
+        if (StorePath(path, self._storage) / METADATA).file_status() is None:
             self._opened.pop(path, None)
             return None
         try:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from stateproc.catalog.discovery import REQUESTS, SnapshotDirectory, discover
+from stateproc.catalog.discovery import SnapshotDirectory, discover
 from stateproc.catalog.entries import utc_time
 from stateproc.errors import InvalidOption, NotFound
 from stateproc.metadata import CHECKPOINT_ID_BYTES, read_checkpoint_id
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.storage.filesystem import basename, parent, read_range
-from stateproc.storage.layout import CHECKPOINT_NAME
-from stateproc.storage.listing import file_facts
+from stateproc.storage.concurrency import map_in_order
+from stateproc.storage.layout import CHECKPOINT_NAME, METADATA
+from stateproc.storage.uris import basename, parent
 
 _SHOWN = 12
 
@@ -111,8 +110,7 @@ def commit_log(
     found = discover(given, dict(storage_options or {}))
     if found.failures:
         raise found.failures[0][1]
-    with ThreadPoolExecutor(REQUESTS) as pool:
-        versions = list(pool.map(lambda item: version_of(item, storage_options), found.complete))
+    versions = list(map_in_order(version_of, found.complete))
     commits = [
         FeedCommit(version, utc_time(item.metadata.modified if item.metadata else None), item.uri)
         for item, version in zip(found.complete, versions, strict=True)
@@ -136,17 +134,16 @@ def commits(
 
 def commit_of(snapshot: Snapshot) -> FeedCommit:
     """Return the commit of an open snapshot. Raises MissingFile if its ``_metadata`` cannot be reached any more."""
-    location = snapshot.location
-    facts = file_facts(location.metadata_uri, location.storage_options)
-    return FeedCommit(snapshot.metadata.checkpoint_id, utc_time(facts.modified if facts else None), snapshot.path)
+    status = snapshot.location.metadata.file_status()
+    return FeedCommit(snapshot.metadata.checkpoint_id, utc_time(status.modified if status else None), snapshot.path)
 
 
-def version_of(item: SnapshotDirectory, options: Mapping[str, Any] | None) -> int:
+def version_of(item: SnapshotDirectory) -> int:
     """Return the checkpoint id: by the name of a checkpoint, from the ``_metadata`` of others."""
     named = CHECKPOINT_NAME.fullmatch(item.name)
     if named is not None:
         return int(named[1])
-    data = read_range(item.metadata_uri, 0, CHECKPOINT_ID_BYTES, dict(options or {}))
+    data = (item.directory / METADATA).read_range(0, CHECKPOINT_ID_BYTES)
     return read_checkpoint_id(data, file=item.metadata_uri)
 
 

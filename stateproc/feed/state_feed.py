@@ -22,7 +22,7 @@ from stateproc.html.cards import MOST_ROWS, Card, CardCell, Head, short, type_tr
 from stateproc.html.units import counted
 from stateproc.model.state import Advance, FilteredScan, State
 from stateproc.readers.splits import ScanRequest, Split
-from stateproc.storage.filesystem import basename
+from stateproc.storage.uris import basename
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stateproc.errors import InvalidOption, MissingFile, NotFound, StoreUnavailable, Where, package_for
-from stateproc.storage.filesystem import absolute, explained, filesystem, kind_of, read_range, scheme_of
-from stateproc.storage.listing import FileFacts, ListedEntry, file_facts, files_below
+from stateproc.storage.paths import SnapshotLocation
+from stateproc.storage.store import FileStatus, StorePath
+from stateproc.storage.uris import absolute, scheme_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, Row, SparkSession
@@ -54,17 +55,17 @@ class InputVersion:
         }
 
 
-def snapshot_version(name: str, path: str, metadata_uri: str, options: Mapping[str, Any]) -> InputVersion:
+def snapshot_version(name: str, location: SnapshotLocation) -> InputVersion:
     """Return the version of a snapshot: the hash of its ``_metadata``. Raises MissingFile."""
-    return InputVersion(name, "snapshot", path, {"metadata_sha256": file_hash(metadata_uri, options)})
+    return InputVersion(name, "snapshot", location.directory_uri, {"metadata_sha256": file_hash(location.metadata)})
 
 
-def file_hash(uri: str, options: Mapping[str, Any] | None) -> str:
+def file_hash(path: StorePath) -> str:
     """Return the SHA-256 of a file. Raises MissingFile."""
-    found = kind_of(uri, options, fresh=True)
-    if found is None or found[0] != "file":
-        raise MissingFile("no such file", where=Where(file=uri)) from FileNotFoundError(uri)
-    return hashlib.sha256(read_range(uri, 0, found[1], options)).hexdigest()
+    found = path.file_status(fresh=True)
+    if found is None:
+        raise MissingFile("no such file", where=Where(file=path.uri)) from FileNotFoundError(path.uri)
+    return hashlib.sha256(path.read_range(0, found.size)).hexdigest()
 
 
 def files_version(name: str, format_: str, path: str, options: Mapping[str, Any]) -> InputVersion:
@@ -79,11 +80,12 @@ def files_version(name: str, format_: str, path: str, options: Mapping[str, Any]
     Raises:
         MissingFile: There is no such file.
     """
-    uri = absolute(path)
+    given = StorePath.of(path, options)
+    uri = given.uri
     digest, total, names = hashlib.sha256(), 0, []
-    for file, facts in sorted(_listed(uri, options), key=lambda item: item[0]):
-        digest.update(f"{file}\0{facts.size}\0{facts.modified}\n".encode())
-        total += facts.size
+    for file, status in sorted(_listed(given), key=lambda item: item[0]):
+        digest.update(f"{file}\0{status.size}\0{status.modified}\n".encode())
+        total += status.size
         names.append(file)
     if not names:
         raise MissingFile(f"source '{name}' has no files", where=Where(file=uri), advice="check the path, or the glob")
@@ -97,35 +99,24 @@ def has_glob(path: str) -> bool:
     return bool(_GLOB & set(path))
 
 
-def _listed(uri: str, options: Mapping[str, Any]) -> list[tuple[str, FileFacts]]:
-    if has_glob(uri):
-        fs, pattern = filesystem(uri, options)
-        with explained(uri):
-            found = [str(item) if scheme_of(uri) == "file" else fs.unstrip_protocol(item) for item in fs.glob(pattern)]
-        uris = found
-    else:
-        one = file_facts(uri, options)
-        if one is not None:
-            return [(uri, one)]
-        return [
-            (f"{directory}/{entry.name}", _facts(directory, entry, options))
-            for directory, entry in files_below(uri, options)
-            if not _is_hidden(f"{directory}/{entry.name}"[len(uri) :])
-        ]
-    return [pair for item in uris for pair in _of_glob(item, options)]
+def _listed(path: StorePath) -> list[tuple[str, FileStatus]]:
+    if has_glob(path.uri):
+        fs, pattern = path.filesystem()
+        with path.explained():
+            found = [str(item) if path.is_local else fs.unstrip_protocol(item) for item in fs.glob(pattern)]
+        return [pair for item in found for pair in _of_glob(path.at(item))]
+    one = path.file_status()
+    if one is not None:
+        return [(path.uri, one)]
+    below = (entry for entry in path.files_below() if not _is_hidden(entry.path.uri[len(path.uri) :]))
+    return [(entry.path.uri, entry.status() or FileStatus(0)) for entry in below]
 
 
-def _of_glob(uri: str, options: Mapping[str, Any]) -> list[tuple[str, FileFacts]]:
-    facts = file_facts(uri, options)
-    if facts is None:
-        return _listed(uri, options) if not has_glob(uri) else []
-    return [(uri, facts)]
-
-
-def _facts(directory: str, entry: ListedEntry, options: Mapping[str, Any]) -> FileFacts:
-    if entry.size is not None:
-        return FileFacts(entry.size, entry.modified)
-    return file_facts(f"{directory}/{entry.name}", options) or FileFacts(0, None)
+def _of_glob(path: StorePath) -> list[tuple[str, FileStatus]]:
+    status = path.file_status()
+    if status is None:
+        return [] if has_glob(path.uri) else _listed(path)
+    return [(path.uri, status)]
 
 
 def _is_hidden(relative: str) -> bool:

@@ -18,7 +18,7 @@ from stateproc.jobs.engines import JobSession, engine_of, opened_tables, with_en
 from stateproc.jobs.job_model import Job
 from stateproc.jobs.job_writer import writer_of
 from stateproc.jobs.loading import Secrets, load_job
-from stateproc.jobs.prepared_run import PreparedRun, prepare, switch
+from stateproc.jobs.prepared_run import PreparedRun, prepare, replaced
 from stateproc.jobs.run_report import SUCCESS, RunManifest, RunReport, has_snapshot, manifest_of
 from stateproc.metadata import SnapshotMetadata
 from stateproc.options import open_arguments, parse_options
@@ -26,8 +26,6 @@ from stateproc.options.definition import option_texts
 from stateproc.readers.read_options import ReadOptions
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.storage.filesystem import basename, parent
-from stateproc.storage.writing import make_directory, publish
 from stateproc.writers.commit.commit import CommitHooks, finish_killed
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.savepoint_writer import SavepointWriter
@@ -241,10 +239,10 @@ class _JobSteps:
                     f"source '{item.name}' has no version: a run does not notice that its rows have changed; "
                     "give version_query, or {date} in the target's path"
                 )
-        done = manifest_of(run.target, run.target_options)
+        done = manifest_of(run.target_path)
         if done is not None and done.fingerprint == run.fingerprint and run.job.target.overwrite != "always":
             self._keep(run, done)
-        elif run.job.target.overwrite == "never" and has_snapshot(run.target, run.target_options):
+        elif run.job.target.overwrite == "never" and has_snapshot(run.target_path):
             raise _other_snapshot(run, done)
         else:
             self._write(run, session)
@@ -256,7 +254,7 @@ class _JobSteps:
         report.latest = done.report.get("latest")
         if not done.finished and not self.plan_only:
             if done.write:
-                finish_killed(run.target, done.write, run.target_options)
+                finish_killed(run.target_path, done.write)
             self._finish(run, done)
 
     def _write(self, run: PreparedRun, session: JobSession) -> None:
@@ -310,11 +308,11 @@ class _JobSteps:
         """Switch the pointer, then complete the manifest: a run that is killed before repeats this."""
         with self.report.phase("finish"):
             if run.latest is not None:
-                switch(run.latest, run.target, run.target_options)
+                replaced(run.target_path.at(run.latest), f"{run.target}\n".encode())
                 self.report.latest = run.latest
             values = run.secrets.redact(self.report.to_dict())
             done = replace(manifest, finished=True, report=values)
-            done.save(run.target, run.target_options)
+            done.save(run.target_path)
 
     def _stop_at_failures(self) -> None:
         failure = first_failure(self.report.checks)
@@ -348,11 +346,9 @@ def _save_report(run: PreparedRun, report: RunReport) -> None:
     """Write the report to the job's file; what fails becomes a warning."""
     if run.report_path is None:
         return
-    uri, options = run.report_path, run.target_options
     data = json.dumps(run.secrets.redact(report.to_dict()), indent=1, ensure_ascii=False).encode("utf-8", "replace")
     try:
-        make_directory(parent(uri), options)
-        publish(uri, data, f".{basename(uri)}.part", options)
+        replaced(run.target_path.at(run.report_path), data)
     except SnapshotError as error:
         report.warn(f"the report was not written: {run.secrets.redact_text(error.message)}")
 

@@ -14,7 +14,7 @@ from stateproc.errors import InvalidOption, Where, not_found
 from stateproc.jobs.job_document import MOST_BYTES, JobDocument, Path, parse_document, scalar
 from stateproc.jobs.job_model import Job, job_of
 from stateproc.jobs.job_schema import validate
-from stateproc.storage.filesystem import absolute, kind_of, read_range
+from stateproc.storage.store import StorePath
 
 # Replace ``${name}`` and ``${env:NAME}`` in a job; ``${secret:NAME}`` stays a reference until it is used.
 
@@ -218,17 +218,17 @@ def _document(job: Mapping[str, Any] | str | os.PathLike[str]) -> JobDocument:
     if isinstance(job, Mapping):
         counted = [0]
         return JobDocument(None, _plain(job, 0, counted))
-    uri = absolute(os.fspath(job))
-    found = kind_of(uri)
-    if found is None or found[0] != "file":
+    path = StorePath.of(job)
+    where, found = Where(file=path.uri), path.status()
+    if found is None or found.is_directory:
         what = "is a directory" if found else "does not exist"
-        raise InvalidOption(f"the job file {what}", where=Where(file=uri), advice="give the path of a YAML file")
-    if found[1] > MOST_BYTES:
-        raise InvalidOption(f"a job file of {found[1]} bytes", where=Where(file=uri))
+        raise InvalidOption(f"the job file {what}", where=where, advice="give the path of a YAML file")
+    if found.size > MOST_BYTES:
+        raise InvalidOption(f"a job file of {found.size} bytes", where=where)
     try:
-        text = read_range(uri, 0, found[1]).decode("utf-8")
+        text = path.read_range(0, found.size).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InvalidOption(f"the job file is no UTF-8: {error}", where=Where(file=uri)) from error
+        raise InvalidOption(f"the job file is no UTF-8: {error}", where=where) from error
     return parse_document(text, os.fspath(job))
 
 

@@ -20,7 +20,8 @@ from stateproc.jobs.source_tables import SQL_ADVICE, checked_query, in_order, sn
 from stateproc.model.row_access import RereadableStream
 from stateproc.row_formats.case_collisions import ascii_lower, colliding_words
 from stateproc.sql.database import imported_duckdb
-from stateproc.storage.filesystem import filesystem, scheme_of
+from stateproc.storage.store import StorePath
+from stateproc.storage.uris import scheme_of
 
 with package_for("a job", extra="jobs"):
     import sqlglot
@@ -249,8 +250,8 @@ def _remote_rows(format_: str, values: Mapping[str, Any], version: InputVersion)
     if values.get("options"):
         raise InvalidOption("options of files in a store need Spark", advice="give `engine: spark`")
     options = values.get("storage_options") or {}
-    paths = [filesystem(file, options)[1] for file in version.files]
-    return ds.dataset(paths, filesystem=filesystem(version.files[0], options)[0], format=format_)
+    found = [StorePath(file, options).filesystem() for file in version.files]
+    return ds.dataset([path for _, path in found], filesystem=found[0][0], format=format_)
 
 
 def _explained(error: BaseException) -> SnapshotError:

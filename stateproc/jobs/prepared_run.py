@@ -25,7 +25,8 @@ from stateproc.jobs.loading import Secrets, with_run_id
 from stateproc.metadata.snapshot_kind import CHECKPOINT
 from stateproc.options import BY_NAME, STORAGE_PREFIX
 from stateproc.storage import locate
-from stateproc.storage.filesystem import StorageOptions, absolute, basename, kind_of, parent, read_range, store_kind
+from stateproc.storage.store import StorageOptions, StorePath
+from stateproc.storage.uris import absolute, store_kind
 from stateproc.storage.writing import make_directory, publish
 
 if TYPE_CHECKING:
@@ -43,23 +44,22 @@ def pointed_path(pointer: str, options: StorageOptions | None) -> str:
         MissingFile: There is no such file.
         CorruptSnapshot: The file contains no path.
     """
-    uri = absolute(pointer)
-    found = kind_of(uri, options, fresh=True)
-    if found is None or found[0] != "file":
+    path = StorePath.of(pointer, options)
+    where, found = Where(file=path.uri), path.file_status(fresh=True)
+    if found is None:
         raise MissingFile(
-            "there is no such pointer", where=Where(file=uri), advice="the first run of a job with `latest:` writes it"
-        ) from FileNotFoundError(uri)
-    text = read_range(uri, 0, min(found[1], _MOST_BYTES), options).decode("utf-8", "replace").strip()
-    if not text or "\n" in text or found[1] >= _MOST_BYTES:
-        raise CorruptSnapshot("the file does not contain the path of a snapshot", where=Where(file=uri))
+            "there is no such pointer", where=where, advice="the first run of a job with `latest:` writes it"
+        ) from FileNotFoundError(path.uri)
+    text = path.read_range(0, min(found.size, _MOST_BYTES)).decode("utf-8", "replace").strip()
+    if not text or "\n" in text or found.size >= _MOST_BYTES:
+        raise CorruptSnapshot("the file does not contain the path of a snapshot", where=where)
     return text
 
 
-def switch(pointer: str, directory: str, options: StorageOptions | None) -> None:
-    """Let a pointer contain the path of a savepoint: by one rename, on object stores by one put. Raises WriteFailed."""
-    uri = absolute(pointer)
-    make_directory(parent(uri), options)
-    publish(uri, f"{directory}\n".encode(), f".{basename(uri)}.part", options)
+def replaced(path: StorePath, data: bytes) -> None:
+    """Write a file and its directory, at once: by one rename, on object stores by one put. Raises WriteFailed."""
+    make_directory(path.parent)
+    publish(path, data, f".{path.name}.part")
 
 
 _FINGERPRINT_VERSION = 1
@@ -120,14 +120,12 @@ class PreparedRun:
         return None if given is None else dict(self.secrets.reveal(dict(given)))
 
     @property
-    def target_options(self) -> dict[str, Any]:
-        """The options of the target's file system; default those of the base, if both are on stores of one kind."""
-        given = self.storage_options
-        if given is not None:
-            return given
-        if self.base is None or store_kind(self.base) != store_kind(self.target):
-            return {}
-        return BY_NAME["storage_options"].value(self.base_options.get("storage_options")) or {}
+    def target_path(self) -> StorePath:
+        """The target; its options default to those of the base, if both are on stores of one kind."""
+        options = self.storage_options
+        if options is None and self.base is not None and store_kind(self.base) == store_kind(self.target):
+            options = BY_NAME["storage_options"].value(self.base_options.get("storage_options"))
+        return StorePath(self.target, options or {})
 
     @property
     def read_options(self) -> dict[str, Any]:
@@ -186,8 +184,7 @@ def _base(base: BaseSpec, secrets: Secrets) -> tuple[str, InputVersion]:
     elif base.how == "latest":
         path = pointed_path(path, storage)
     location = locate(path, storage, BY_NAME["path_mapping"].value(options.get("path_mapping")))
-    version = snapshot_version("base", location.directory_uri, location.metadata_uri, storage)
-    return location.directory_uri, version
+    return location.directory_uri, snapshot_version("base", location)
 
 
 def _newest(root: str, storage: Mapping[str, Any], *, only_checkpoints: bool) -> str:
@@ -211,7 +208,7 @@ def _source(source: SourceSpec, secrets: Secrets, session: Callable[[], SparkSes
         opened = values.get("open", {})
         storage = BY_NAME["storage_options"].value(opened.get("storage_options")) or {}
         location = locate(values["snapshot"], storage, BY_NAME["path_mapping"].value(opened.get("path_mapping")))
-        return snapshot_version(source.name, location.directory_uri, location.metadata_uri, storage)
+        return snapshot_version(source.name, location)
     if source.format == "delta":
         return delta_version(source.name, values["path"], storage, values.get("version"), values.get("timestamp"))
     if source.format in ASKED:
@@ -238,4 +235,4 @@ def _described_files(value: Mapping[str, Any]) -> dict[str, str]:
     sections = [value.get("base", {}), *value.get("sources", {}).values()]
     named = [item.get("open", {}).get(name) for item in sections for name in _READ_FILES]
     paths = [item for item in named if isinstance(item, str) and len(item) < 4096 and os.path.isfile(item)]
-    return {path: file_hash(absolute(path), None) for path in paths}
+    return {path: file_hash(StorePath.of(path)) for path in paths}

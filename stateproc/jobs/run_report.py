@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from stateproc.jobs.input_versions import file_hash
-from stateproc.storage.filesystem import StorageOptions, join, kind_of, read_range
 from stateproc.storage.layout import METADATA
+from stateproc.storage.store import StorePath
 from stateproc.storage.writing import publish
 from stateproc.writers.commit.commit import MANIFEST
 from stateproc.writers.commit.staging import run_of_marker
@@ -161,24 +161,24 @@ class RunManifest:
         """Return the manifest of a snapshot with these bytes as its ``_metadata``, by a write's run."""
         return replace(self, metadata_sha256=hashlib.sha256(data).hexdigest(), write=write)
 
-    def save(self, directory: str, options: StorageOptions | None) -> None:
+    def save(self, directory: StorePath) -> None:
         """Replace the manifest in a directory, atomically. Raises WriteFailed."""
-        publish(join(directory, MANIFEST), self.to_bytes(), f".{MANIFEST}.part", options)
+        publish(directory / MANIFEST, self.to_bytes(), f".{MANIFEST}.part")
 
 
-def has_snapshot(directory: str, options: StorageOptions | None) -> bool:
+def has_snapshot(directory: StorePath) -> bool:
     """Return whether there is a ``_metadata``. Raises MissingFile if the store cannot be reached."""
-    return kind_of(join(directory, METADATA), options, fresh=True) is not None
+    return (directory / METADATA).exists(fresh=True)
 
 
-def manifest_of(directory: str, options: StorageOptions | None) -> RunManifest | None:
+def manifest_of(directory: StorePath) -> RunManifest | None:
     """Return the manifest of the snapshot in a directory; None if there is none that belongs to it."""
-    uri = join(directory, MANIFEST)
-    found = kind_of(uri, options, fresh=True)
-    if found is None or found[0] != "file" or found[1] > _MOST_BYTES or not has_snapshot(directory, options):
+    path = directory / MANIFEST
+    found = path.file_status(fresh=True)
+    if found is None or found.size > _MOST_BYTES or not has_snapshot(directory):
         return None
-    manifest = _parsed(read_range(uri, 0, found[1], options))
-    if manifest is None or manifest.metadata_sha256 != file_hash(join(directory, METADATA), options):
+    manifest = _parsed(path.read_range(0, found.size))
+    if manifest is None or manifest.metadata_sha256 != file_hash(directory / METADATA):
         return None
     return manifest
 

@@ -11,7 +11,7 @@ from stateproc.jobs.prepared_run import PreparedRun
 from stateproc.jobs.source_tables import SQL_ADVICE, checked_query, in_order
 from stateproc.options import OPEN_OPTIONS, STORAGE_PREFIX, Interface
 from stateproc.spark.workers import described_jobs
-from stateproc.storage.filesystem import absolute
+from stateproc.storage.uris import absolute
 from stateproc.writers.rewrite.transform import exact_open_options
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from stateproc.connectors import read_coordinator
@@ -31,6 +31,7 @@ from stateproc.readers.state_names import OperatorNames
 from stateproc.readers.timers import RawTimers, open_raw_timers
 from stateproc.serializers.core.base import CaseClassArity
 from stateproc.storage import SnapshotLocation, open_handle
+from stateproc.storage.concurrency import map_in_order
 
 if TYPE_CHECKING:
     from stateproc.html.cards import Card
@@ -193,8 +194,7 @@ class Operator:
             # Passing one file to a thread costs more than reading the header of a local one.
             size = max(1, min(_HEADERS_PER_TASK, len(unread) // _HEADERS_AT_ONCE))
             chunks = [unread[at : at + size] for at in range(0, len(unread), size)]
-            with ThreadPoolExecutor(_HEADERS_AT_ONCE) as pool:
-                errors = [error for found in pool.map(_header_problems, chunks) for error in found]
+            errors = list(chain.from_iterable(map_in_order(_header_problems, chunks, _HEADERS_AT_ONCE)))
         else:
             errors = _header_problems(unread)
         return tuple(

@@ -170,4 +170,4 @@ def _given_names(uids: Iterable[str], location: SnapshotLocation, query: QueryNa
     given = (*uids, *(uid for uid in planned if not uid.startswith(FILE_MARK)))
     if not given:
         return GivenNames()
-    return given_names(given, location.storage_options)
+    return given_names(given, location.directory.options)

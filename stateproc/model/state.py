@@ -16,13 +16,13 @@ import pyarrow as pa
 from stateproc.codec.array_types import Longs
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.model.operator_context import OperatorContext
-from stateproc.model.parallel_scan import parallel_split_bytes, read_in_order, thread_count, useful_threads
+from stateproc.model.parallel_scan import parallel_split_bytes, thread_count, useful_threads
 from stateproc.model.row_access import RowAccess
 from stateproc.model.schema_merging import aligned, narrowed
 from stateproc.options import SPLIT_BYTES
 from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.splits import ScanRequest, Split
-from stateproc.storage.filesystem import store_kind
+from stateproc.storage.concurrency import read_in_order
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -302,7 +302,7 @@ class State(RowAccess):
 
     @property
     def _is_local(self) -> bool:
-        return store_kind(self.operator.location.directory_uri) == "file"
+        return self.operator.location.directory.is_local
 
     @property
     def _stored_bytes(self) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.operator_names.uid_hashes import TRANSFORMATIONS, sink_uids, templates_of_node
-from stateproc.storage.filesystem import kind_of, read_range
+from stateproc.storage.store import StorePath
 
 FILE_MARK = "@"
 """Begins the path of a file with uids."""
@@ -97,13 +97,14 @@ def _content(path: str, storage_options: Mapping[str, Any]) -> Any:
     """Return a file's text, or the value of its JSON."""
     try:
         if "://" in path:
-            found = kind_of(path, storage_options)
-            size = found[1] if found else None
-            data = b"" if size is None or size > _MAX_FILE else read_range(path, 0, size, storage_options)
+            file = StorePath(path, storage_options)
+            status = file.status()
+            size = None if status is None else status.size
+            data = b"" if size is None or size > _MAX_FILE else file.read_range(0, size)
         else:
             size = os.path.getsize(path)
-            with open(path, "rb") as file:
-                data = file.read(_MAX_FILE)
+            with open(path, "rb") as opened:
+                data = opened.read(_MAX_FILE)
         if size is None:
             raise FileNotFoundError(2, "No such file")
         text = data.decode("utf-8")

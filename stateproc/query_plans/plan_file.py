@@ -13,7 +13,7 @@ from typing import Any
 
 from stateproc.errors import InvalidOption
 from stateproc.readers.state_names import ColumnName, Names
-from stateproc.storage.filesystem import kind_of, read_range
+from stateproc.storage.store import StorePath
 
 # The error for a plan that cannot be used.
 
@@ -216,8 +216,9 @@ def _text(path: str, storage_options: Mapping[str, Any] | None) -> str:
             size = file.stat().st_size
             data = b"" if size > MAX_BYTES else file.read_bytes()
         else:
-            size = (kind_of(path, storage_options or {}) or ("", 0))[1]
-            data = b"" if size > MAX_BYTES else read_range(path, 0, size, storage_options or {})
+            stored = StorePath(path, storage_options or {})
+            size = status.size if (status := stored.status()) is not None else 0
+            data = b"" if size > MAX_BYTES else stored.read_range(0, size)
         if size > MAX_BYTES:
             raise invalid_plan(f"{path} has {size} bytes, which no plan has")
         return data.decode()

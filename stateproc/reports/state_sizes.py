@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from stateproc.errors import SnapshotError
 from stateproc.model.operator import Operator
-from stateproc.model.parallel_scan import read_in_order, thread_count
+from stateproc.model.parallel_scan import thread_count
 from stateproc.model.state import State
 from stateproc.readers.keyed_file import KeyedFile, SizeRequest, StateSizes
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
+from stateproc.storage.concurrency import map_in_order, read_in_order
 from stateproc.storage.ranges import is_remote
 
 # Measure the states of many files: small ones of one operator together, each read at once.
@@ -22,7 +22,6 @@ from stateproc.storage.ranges import is_remote
 
 SMALL_FILE = 64 << 10
 _BATCH_BYTES, _BATCH_FILES = 4 << 20, 512
-_REQUESTS_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -89,9 +88,8 @@ def _load(files: Sequence[KeyedFile]) -> None:
         for file in files:
             file.load(SMALL_FILE)
         return
-    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        for _ in pool.map(lambda file: file.load(SMALL_FILE), files):
-            pass
+    for _ in map_in_order(lambda file: file.load(SMALL_FILE), files):
+        pass
 
 
 def _measured_together(files: list[KeyedFile], request: SizeRequest) -> Iterator[MeasuredFiles]:

@@ -11,7 +11,7 @@ from stateproc.errors import InvalidOption
 from stateproc.metadata import SnapshotMetadata
 from stateproc.metadata.reader import MOST_BYTES
 from stateproc.storage import SnapshotLocation
-from stateproc.storage.filesystem import kind_of, read_range
+from stateproc.storage.store import StorePath
 
 if TYPE_CHECKING:
     from stateproc.query_plans import QueryNames
@@ -55,25 +55,25 @@ def given_descriptor_set(given: Any, storage_options: Mapping[str, Any] | None) 
 
 
 def _descriptor_bytes(path: str, storage_options: Mapping[str, Any] | None) -> bytes:
-    options = storage_options if "://" in path else None
+    file = StorePath(path, (storage_options if "://" in path else None) or {})
     try:
-        kind, size = kind_of(path, options) or ("", 0)
-        if kind != "file":
+        status = file.status()
+        if status is None or status.is_directory:
             raise InvalidOption(
-                f"the file of option proto cannot be used: {path} is {'a directory' if kind else 'not there'}",
+                f"the file of option proto cannot be used: {path} is {'a directory' if status else 'not there'}",
                 advice=HOW_TO_MAKE,
             )
-        if size > _MOST_DESCRIPTOR_BYTES:
-            raise InvalidOption(f"{path} has {size} bytes, which no descriptor set has", advice=HOW_TO_MAKE)
-        return read_range(path, 0, size, options)
+        if status.size > _MOST_DESCRIPTOR_BYTES:
+            raise InvalidOption(f"{path} has {status.size} bytes, which no descriptor set has", advice=HOW_TO_MAKE)
+        return file.read_range(0, status.size)
     except OSError as error:
         raise InvalidOption(f"{path} cannot be read: {error}", advice=HOW_TO_MAKE) from error
 
 
 def metadata_bytes(location: SnapshotLocation) -> bytes:
     """Read ``_metadata``. Raises MissingFile, InvalidOption."""
-    found = kind_of(location.metadata_uri, location.storage_options)
-    size = found[1] if found else 0
+    found = location.metadata.status()
+    size = found.size if found else 0
     if size > MOST_BYTES:
         raise InvalidOption(f"{location.metadata_uri} has {size} bytes, which no _metadata has")
-    return read_range(location.metadata_uri, 0, size, location.storage_options)
+    return location.metadata.read_range(0, size)

@@ -30,7 +30,7 @@ from stateproc.spark.reader import SplitPartition
 from stateproc.spark.relations import Relation, StateRelation
 from stateproc.spark.types import arrow_schema, check_wanted
 from stateproc.spark.workers import keep_loaded
-from stateproc.storage.filesystem import is_absent
+from stateproc.storage.store import is_absent
 
 # Plan the partitions of a stream's batch: changes between checkpoints, or whole states at each of them.
 

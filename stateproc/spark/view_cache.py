@@ -12,7 +12,7 @@ import json
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -20,7 +20,7 @@ from pyspark.sql.types import AtomicType, StructType
 
 from stateproc.errors import InvalidOption
 from stateproc.spark.workers import described_jobs
-from stateproc.storage.filesystem import absolute, filesystem, join, kind_of, list_directory, read_range, scheme_of
+from stateproc.storage.store import StorePath
 from stateproc.storage.writing import make_directory, publish, writing
 
 if TYPE_CHECKING:
@@ -39,17 +39,13 @@ class ViewCache:
     Attributes:
         home: The directory of all snapshots that were found at the same path.
         snapshot: The name of this snapshot's directory there.
-        storage_options: Of the file system of the cache.
     """
 
-    home: str
+    home: StorePath
     snapshot: str
-    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(
-        cls, cache: str, path: str, metadata: bytes, options: Mapping[str, str], storage_options: Mapping[str, Any]
-    ) -> ViewCache:
+    def of(cls, cache: StorePath, path: str, metadata: bytes, options: Mapping[str, str]) -> ViewCache:
         """Choose the directory for a snapshot.
 
         Args:
@@ -57,19 +53,17 @@ class ViewCache:
             path: The snapshot's path as given, which may lead to another snapshot later.
             metadata: The contents of ``_metadata``: other contents mean another snapshot.
             options: The options that the snapshot is read with.
-            storage_options: Of the file system of the cache.
         """
         text = json.dumps(sorted(options.items()))
-        home = join(absolute(cache), f"{_plain(path)}-{_hashed(path.encode(), text.encode())}")
-        return cls(home, _hashed(metadata), storage_options)
+        return cls(cache / f"{_plain(path)}-{_hashed(path.encode(), text.encode())}", _hashed(metadata))
 
     def frame(self, spark: SparkSession, view: str, schema: StructType) -> DataFrame | None:
         """Return the cached rows of a view; None if there are none of this schema."""
         entry = self._entry(view)
-        found = kind_of(entry, self.storage_options)
-        if found is None or found[0] != "file" or found[1] > _MAX_ENTRY:
+        found = entry.file_status()
+        if found is None or found.size > _MAX_ENTRY:
             return None
-        name = _directory_name(read_range(entry, 0, found[1], self.storage_options), schema)
+        name = _directory_name(entry.read_range(0, found.size), schema)
         if name is None:
             return None
         return spark.read.schema(schema).parquet(self._spark_path(name))
@@ -87,39 +81,40 @@ class ViewCache:
         ordered = rows.sortWithinPartitions(_KEY) if keyed else rows
         with described_jobs(rows.sparkSession, f"stateproc: cache view {view}"):
             ordered.write.mode("error").parquet(self._spark_path(name))
-        make_directory(self._directory, self.storage_options)
+        make_directory(self._directory)
         entry = json.dumps({_FILES: name, _SCHEMA: rows.schema.jsonValue()}).encode()
-        publish(self._entry(view), entry, f".{name}.tmp", self.storage_options)
+        publish(self._entry(view), entry, f".{name}.tmp")
 
     def remove_others(self) -> None:
         """Remove what is cached of snapshots that were at this path before. Raises WriteFailed."""
-        for entry in list_directory(self.home, self.storage_options):
+        for entry in self.home.entries():
             if entry.is_directory and entry.name != self.snapshot and _HASH.fullmatch(entry.name):
-                uri = join(self.home, entry.name)
-                fs, path = filesystem(uri, self.storage_options)
-                with writing(uri, self.storage_options):
+                fs, path = entry.path.filesystem()
+                with writing(entry.path):
                     fs.rm(path, recursive=True)
 
     @property
-    def _directory(self) -> str:
-        return join(self.home, self.snapshot)
+    def _directory(self) -> StorePath:
+        return self.home / self.snapshot
 
-    def _entry(self, view: str) -> str:
-        return join(self._directory, f"{view}.json")
+    def _entry(self, view: str) -> StorePath:
+        return self._directory / f"{view}.json"
 
     def _spark_path(self, name: str) -> str:
         """Return the URI of a directory; Spark would look for a path without scheme in its default file system."""
-        uri = join(self._directory, name)
-        return f"file:{uri}" if scheme_of(uri) == "file" else uri
+        path = self._directory / name
+        return f"file:{path}" if path.is_local else path.uri
 
 
-def check_cache(cache: str, storage_options: Mapping[str, Any]) -> None:
-    """Raise InvalidOption unless ``cache`` is the path of a directory, or of nothing."""
+def cache_directory(cache: str, storage_options: Mapping[str, Any]) -> StorePath:
+    """Return the directory of the cache. Raises InvalidOption unless it is one, or does not exist yet."""
     if not cache.strip():
         raise InvalidOption("cache is empty", advice="give the path of a directory")
-    found = kind_of(absolute(cache), storage_options)
-    if found is not None and found[0] != "directory":
+    directory = StorePath.of(cache, storage_options)
+    found = directory.status()
+    if found is not None and not found.is_directory:
         raise InvalidOption(f"cache {cache} is a file", advice="give the path of a directory")
+    return directory
 
 
 def _directory_name(entry: bytes, schema: StructType) -> str | None:

@@ -28,9 +28,9 @@ from stateproc.snapshot.snapshot import Snapshot
 from stateproc.spark.options import source_options
 from stateproc.spark.python_source import check_python_sources, register_source
 from stateproc.spark.types import spark_schema
-from stateproc.spark.view_cache import ViewCache, check_cache
+from stateproc.spark.view_cache import ViewCache, cache_directory
 from stateproc.spark.workers import check_executors, check_worker_python
-from stateproc.storage.filesystem import store_kind
+from stateproc.storage.uris import store_kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -225,9 +225,8 @@ def attach(spark: SparkSession, path: str, *, cache: str | os.PathLike[str] | No
 
 def _cache(cache: str, path: str, snapshot: Snapshot, given: Mapping[str, str]) -> ViewCache:
     location = snapshot.location
-    options = location.storage_options if store_kind(cache) == store_kind(snapshot.path) else {}
-    check_cache(cache, options)
-    return ViewCache.of(cache, path, metadata_bytes(location), given, options)
+    options = location.directory.options if store_kind(cache) == store_kind(snapshot.path) else {}
+    return ViewCache.of(cache_directory(cache, options), path, metadata_bytes(location), given)
 
 
 def _frame(spark: SparkSession, path: str, view: View, given: Mapping[str, str], kept: ViewCache | None) -> DataFrame:

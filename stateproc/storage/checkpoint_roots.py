@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from stateproc.storage.filesystem import (
+from stateproc.storage.layout import CHECKPOINT_NAME, JOB_NAME, is_flink_directory
+from stateproc.storage.uris import (
     absolute,
     basename,
     is_within,
@@ -24,7 +25,6 @@ from stateproc.storage.filesystem import (
     scheme_of,
     store_kind,
 )
-from stateproc.storage.layout import CHECKPOINT_NAME, JOB_NAME, is_flink_directory
 
 _LEVELS = 3
 """A moved snapshot's files are looked for in its directory and in the two above it: ``<root>/<job>/chk-N``."""

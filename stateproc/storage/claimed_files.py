@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 from stateproc.errors import MisplacedFile, MissingFile, SnapshotError, Where
 from stateproc.storage.checkpoint_roots import CheckpointRoots
-from stateproc.storage.filesystem import StorageOptions, basename, join, kind_of, list_directory, parent
 from stateproc.storage.layout import CHECKPOINT_NAME, JOB_DIRECTORIES
+from stateproc.storage.store import StorePath
+from stateproc.storage.uris import basename, join, parent
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LEVELS = 2
@@ -39,18 +40,18 @@ class ClaimedFiles:
     def __reduce__(self) -> tuple[type[ClaimedFiles], tuple[CheckpointRoots]]:
         return ClaimedFiles, (self.roots,)
 
-    def find(self, uri: str, size: int, options: StorageOptions) -> str | None:
+    def find(self, path: StorePath, size: int) -> str | None:
         """Return where a missing file is, below the roots; None if it is not there.
 
         Args:
-            uri: Where it should be.
+            path: Where it should be.
             size: Its bytes.
-            options: Of the file system.
 
         Raises:
             MissingFile: Several directories have a file of this name and size.
         """
-        found = self._places(uri, size, options, outside=False)
+        uri = path.uri
+        found = self._places(path, size, outside=False)
         if len(found) > 1:
             raise MissingFile(
                 f"a file of the snapshot is missing; {len(found)} directories have one of this name and size: "
@@ -61,9 +62,10 @@ class ClaimedFiles:
             )
         return found[0] if found else None
 
-    def missing(self, uri: str, size: int, options: StorageOptions, tried: str) -> MissingFile:
+    def missing(self, path: StorePath, size: int, tried: str) -> MissingFile:
         """Return the error for a file that is not below the roots; it says if it is in a directory near them."""
-        found = self._places(uri, size, options, outside=True)
+        uri = path.uri
+        found = self._places(path, size, outside=True)
         if not found:
             advice = (
                 "copy the file there, or, if the files were moved, specify the new prefix with "
@@ -87,18 +89,21 @@ class ClaimedFiles:
             f"{one} on the command line; stateproc copy with it writes a snapshot that Flink restores",
         )
 
-    def _places(self, uri: str, size: int, options: StorageOptions, *, outside: bool) -> list[str]:
+    def _places(self, path: StorePath, size: int, *, outside: bool) -> list[str]:
         """Return the files of this name and size, in this order of directories."""
-        name = basename(uri)
+        name = path.name
         if not _UUID.fullmatch(name):
             return []
         if outside not in self._names:
-            self._names[outside] = self._listed(self._outside() if outside else self._inside(), options)
+            self._names[outside] = self._listed(map(path.at, self._outside() if outside else self._inside()))
         places = [join(directory, name) for directory in self._names[outside].get(name, [])]
         return [
             place
             for place in places
-            if place != uri and (outside or self.roots.holds(place)) and kind_of(place, options) == ("file", size)
+            if place != path.uri
+            and (outside or self.roots.holds(place))
+            and (status := path.at(place).file_status()) is not None
+            and status.size == size
         ]
 
     def _inside(self) -> Iterator[str]:
@@ -110,11 +115,11 @@ class ClaimedFiles:
         if above != self.roots.outermost and self.roots.may_be_searched(above):
             yield above
 
-    def _listed(self, roots: Iterable[str], options: StorageOptions) -> dict[str, list[str]]:
+    def _listed(self, roots: Iterable[StorePath]) -> dict[str, list[str]]:
         """Return the directories, by the names of files in them."""
         found: dict[str, list[str]] = {}
         waiting = [(root, 0) for root in roots]
-        seen: set[str] = set()
+        seen: set[StorePath] = set()
         names = 0
         while waiting and len(seen) < _MOST_DIRECTORIES and names < _MOST_NAMES:
             directory, level = waiting.pop(0)
@@ -122,14 +127,14 @@ class ClaimedFiles:
                 continue
             seen.add(directory)
             try:
-                entries = list_directory(directory, options)
+                entries = directory.entries()
             except SnapshotError:
                 continue  # what may not be listed is not searched
             for entry in entries:
                 if not entry.is_directory:
                     if _UUID.fullmatch(entry.name):
-                        found.setdefault(entry.name, []).append(directory)
+                        found.setdefault(entry.name, []).append(directory.uri)
                         names += 1
                 elif level < _LEVELS and entry.name not in JOB_DIRECTORIES and not entry.name.startswith("."):
-                    waiting.append((join(directory, entry.name), level + 1))
+                    waiting.append((entry.path, level + 1))
         return found

@@ -8,28 +8,31 @@ releases shrinks a range that contains another.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from types import TracebackType
 
-from stateproc.storage.filesystem import REQUEST_BYTES, scheme_of
+from stateproc.storage.concurrency import REQUESTS_AT_ONCE, RequestPool, map_in_order
 from stateproc.storage.sources import ByteSource, FileSource, check_limit, check_range
+from stateproc.storage.store import REQUEST_BYTES
 
 Range = tuple[int, int]
 """(start, length) in bytes."""
 
 DEFAULT_GAP = 64 << 10
 LARGEST_READ = 64 << 20
-REQUESTS_AT_ONCE = 16
 _Request = tuple[int, int, list[int]]
 """(start, length, indexes of the ranges inside)."""
 
 
 def is_remote(source: ByteSource) -> bool:
     """Whether each read is a request over a network, so that several at a time are faster."""
-    return isinstance(source, FileSource) and scheme_of(source.uri) != "file"
+    return isinstance(source, FileSource) and not source.path.is_local
+
+
+def request_pool(sources: Iterable[ByteSource]) -> RequestPool:
+    """Return threads for requests if one of the sources is remote; else the calling thread makes them."""
+    return RequestPool(REQUESTS_AT_ONCE if any(map(is_remote, sources)) else 1)
 
 
 def read_ranges(source: ByteSource, ranges: Sequence[Range], gap: int = DEFAULT_GAP) -> list[memoryview]:
@@ -58,8 +61,7 @@ def _answers(source: ByteSource, requests: Sequence[_Request]) -> list[bytes]:
 
     if len(requests) < 2 or not is_remote(source):
         return [read(request) for request in requests]
-    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
-        return list(pool.map(read, requests))
+    return list(map_in_order(read, requests))
 
 
 def _requests(ranges: Sequence[Range], gap: int) -> Iterator[_Request]:
@@ -87,13 +89,6 @@ _MOST_AHEAD = 4
 who needs few rows does not pay for many."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Chunk:
-    start: int
-    end: int
-    data: Future[bytes]
-
-
 class ReadAhead:
     """A byte source whose ranges are requested before they are read.
 
@@ -106,11 +101,11 @@ class ReadAhead:
     """
 
     def __init__(self, source: FileSource, ranges: Sequence[tuple[int, int]]) -> None:
-        self._source = source
-        self._planned = _chunks(ranges)
-        self._chunks: deque[_Chunk] = deque()
-        self._pool: ThreadPoolExecutor | None = None
-        self._ahead = 1
+        self._source, self._start = source, -1
+        self._pool = RequestPool(_MOST_AHEAD + 1)
+        planned = (chunk for chunk in _chunks(ranges) if chunk[1] > self._start)
+        self._requested = self._pool.map(self._fetched, planned, _MOST_AHEAD)
+        self._held: deque[tuple[int, bytes]] = deque()
 
     def __enter__(self) -> ReadAhead:
         return self
@@ -118,8 +113,7 @@ class ReadAhead:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+        self._pool.__exit__(kind, error, trace)
 
     @property
     def name(self) -> str:
@@ -141,33 +135,36 @@ class ReadAhead:
     def read_into(self, start: int, target: memoryview) -> None:
         """Fill ``target`` with the bytes from ``start`` on. Raises CorruptSnapshot, MissingFile."""
         check_range(self, start, len(target))
-        self._request(start, start + len(target))
+        if self._start < 0:
+            self._source.check_exists()  # looks for the file once, not in each thread
+        self._start = start
+        while self._held and self._end_of(0) <= start:
+            self._held.popleft()
         at, done = start, 0
-        for chunk in self._chunks:
-            if done == len(target) or not chunk.start <= at < chunk.end:
+        for first, data in self._chunks_until(start + len(target)):
+            if done == len(target) or not first <= at < first + len(data):
                 break
-            taken = min(chunk.end - at, len(target) - done)
-            target[done : done + taken] = memoryview(chunk.data.result())[at - chunk.start : at - chunk.start + taken]
+            taken = min(first + len(data) - at, len(target) - done)
+            target[done : done + taken] = memoryview(data)[at - first : at - first + taken]
             at, done = at + taken, done + taken
         if done < len(target):
             self._source.read_into(at, target[done:])
 
-    def _request(self, start: int, end: int) -> None:
-        """Request what is planned up to ``end`` and some chunks after it; drop what ends before ``start``."""
-        while self._chunks and self._chunks[0].end <= start:
-            self._chunks.popleft()
-        ahead = sum(chunk.start >= end for chunk in self._chunks)
-        while ahead < self._ahead and (planned := next(self._planned, None)) is not None:
-            first, last = planned
-            if last <= start:
-                continue
-            if self._pool is None:
-                # Looks for the file once, not in each thread.
-                self._source.check_exists()
-                self._pool = ThreadPoolExecutor(_MOST_AHEAD + 1, "stateproc-read-ahead")
-            self._chunks.append(_Chunk(first, last, self._pool.submit(self._source.read, first, last - first)))
-            ahead += first >= end
-        self._ahead = min(self._ahead + 1, _MOST_AHEAD)
+    def _chunks_until(self, end: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the chunks that are held, and those up to ``end`` as they come."""
+        yield from tuple(self._held)
+        while (not self._held or self._end_of(-1) < end) and (chunk := next(self._requested, None)) is not None:
+            if chunk[0] + len(chunk[1]) > self._start:
+                self._held.append(chunk)
+                yield chunk
+
+    def _end_of(self, position: int) -> int:
+        first, data = self._held[position]
+        return first + len(data)
+
+    def _fetched(self, chunk: tuple[int, int]) -> tuple[int, bytes]:
+        first, last = chunk
+        return first, self._source.read(first, last - first)
 
 
 def reading_ahead(source: ByteSource, ranges: Sequence[tuple[int, int]]) -> AbstractContextManager[ByteSource]:

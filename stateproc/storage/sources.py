@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import unquote
 
 from stateproc.errors import CorruptSnapshot, MissingFile, SnapshotError, UnsupportedSnapshot, UntrustedPath, Where
@@ -20,22 +20,10 @@ from stateproc.metadata.handles import (
 )
 from stateproc.storage.checkpoint_roots import CheckpointRoots, is_below
 from stateproc.storage.claimed_files import ClaimedFiles
-from stateproc.storage.filesystem import (
-    KNOWN_SCHEMES,
-    REQUEST_BYTES,
-    absolute,
-    join,
-    kind_of,
-    normalize,
-    parent,
-    read_concurrently,
-    read_into,
-    read_parts_into,
-    read_range,
-    scheme_of,
-)
 from stateproc.storage.paths import SnapshotLocation
 from stateproc.storage.remote_memory import SMALL_READ, RemoteMemory, StoredFile
+from stateproc.storage.store import REQUEST_BYTES, StorePath
+from stateproc.storage.uris import KNOWN_SCHEMES, absolute, join, normalize, parent, scheme_of
 
 # Say of one handle which of its paths may be followed, and what is wrong with one that may not.
 
@@ -137,20 +125,24 @@ class InlineSource:
 class FileSource:
     """``size`` bytes from ``base`` of a file.
 
-    ``whole``: the file must be exactly that long, else at least. The file is looked for under ``uri``, then
-    under ``fallbacks``, as far as ``rule`` permits; that, and its length, is checked once, at the first read.
+    ``whole``: the file must be exactly that long, else at least. The file is looked for at ``path``, then at the URIs
+    ``fallbacks``, as far as ``rule`` permits; that, and its length, is checked once, at the first read.
     ``memory``: what the sources of one snapshot know of its remote files.
     """
 
-    uri: str
+    path: StorePath
     size: int
     base: int = 0
     whole: bool = True
     fallbacks: tuple[str, ...] = ()
-    storage_options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
     memory: RemoteMemory = field(default_factory=RemoteMemory, compare=False, repr=False)
     rule: FollowRule | None = field(default=None, compare=False, repr=False)
     _found: list[StoredFile] = field(default_factory=list, init=False, compare=False, repr=False)
+
+    @property
+    def uri(self) -> str:
+        """Where the file should be."""
+        return self.path.uri
 
     @property
     def name(self) -> str:
@@ -166,15 +158,14 @@ class FileSource:
 
     def _bytes(self, uri: str, start: int, end: int) -> bytes:
         """Read a file; a small part of a remote one is requested once, a large part by several requests at a time."""
-        if scheme_of(uri) == "file":
-            return read_range(uri, start, end, self.storage_options)
-        if end - start > 2 * REQUEST_BYTES:
-            return read_concurrently(uri, start, end, self.storage_options)
-        if end - start > SMALL_READ:
-            return read_range(uri, start, end, self.storage_options)
+        path = self.path.at(uri)
+        if not path.is_local and end - start > 2 * REQUEST_BYTES:
+            return path.read_concurrently(start, end)
+        if path.is_local or end - start > SMALL_READ:
+            return path.read_range(start, end)
         data = self.memory.read((uri, start, end))
         if data is None:
-            data = read_range(uri, start, end, self.storage_options)
+            data = path.read_range(start, end)
             self.memory.add_read((uri, start, end), data)
         return data
 
@@ -183,20 +174,20 @@ class FileSource:
         check_range(self, start, len(target))
         uri = self._resolve().uri
         at = self.base + start
-        _check_read(uri, at, len(target), read_into(uri, at, target, self.storage_options))
+        _check_read(uri, at, len(target), self.path.at(uri).read_into(at, target))
 
     def read_parts(self, parts: Sequence[tuple[int, memoryview]]) -> None:
         """Fill each target with the bytes from its start on; of a local file, which is opened once for all of them."""
-        uri = self._resolve().uri
-        if scheme_of(uri) != "file":
+        path = self.path.at(self._resolve().uri)
+        if not path.is_local:
             for start, target in parts:
                 self.read_into(start, target)
             return
         for start, target in parts:
             check_range(self, start, len(target))
         wanted = sum(len(target) for _, target in parts)
-        found = read_parts_into(uri, [(self.base + start, target) for start, target in parts])
-        _check_read(uri, self.base + (parts[0][0] if parts else 0), wanted, found)
+        found = path.read_parts_into([(self.base + start, target) for start, target in parts])
+        _check_read(path.uri, self.base + (parts[0][0] if parts else 0), wanted, found)
 
     def read_all(self, limit: int) -> bytes:
         check_limit(self, limit)
@@ -269,21 +260,21 @@ class FileSource:
             try:
                 if self.rule is not None and not self._may_read(uri):
                     raise self.rule.linked(uri)
-                kind = kind_of(uri, self.storage_options)
+                status = self.path.at(uri).file_status()
             except SnapshotError as error:
                 failure = failure or error
                 continue
-            if kind is not None and kind[0] == "file":
-                self._check_length(uri, kind[1])
-                return self._remembered(StoredFile(uri, kind[1]))
+            if status is not None:
+                self._check_length(uri, status.size)
+                return self._remembered(StoredFile(uri, status.size))
         if failure is not None:
             raise failure
         claimed = None if self.rule is None else self.rule.claimed
         if claimed is not None and self.whole:
-            place = claimed.find(self.uri, self.base + self.size, self.storage_options)
+            place = claimed.find(self.path, self.base + self.size)
             if place is not None:
                 return StoredFile(place, self.size)
-            raise claimed.missing(self.uri, self.base + self.size, self.storage_options, self._tried)
+            raise claimed.missing(self.path, self.base + self.size, self._tried)
         raise self._missing()
 
     @property
@@ -368,14 +359,13 @@ def open_handle(handle: StreamHandle, location: SnapshotLocation, *, whole: bool
     if isinstance(handle, KeyGroupsHandle):
         return open_handle(handle.stream, location, whole=whole)
     if isinstance(handle, RelativeFileHandle):
-        beside = join(location.directory_uri, _plain_name(handle, location))
+        beside = join(location.directory.uri, _plain_name(handle, location))
         first, *others = dict.fromkeys([*_mapped(beside, location), beside])
         return FileSource(
-            uri=first,
+            location.directory.at(first),
             size=handle.size,
             whole=whole,
             fallbacks=tuple(others),
-            storage_options=location.storage_options,
             memory=location.memory,
             rule=FollowRule(location.roots, location.metadata_uri, handle.offset, claimed=location.claimed),
         )
@@ -386,12 +376,11 @@ def _open_absolute(handle: FileHandle | SegmentHandle, location: SnapshotLocatio
     (first, *others), refused = _places(handle, location)
     segment = isinstance(handle, SegmentHandle)
     return FileSource(
-        uri=first,
+        location.directory.at(first),
         size=handle.size,
         base=handle.start if isinstance(handle, SegmentHandle) else 0,
         whole=whole and not segment,
         fallbacks=tuple(others),
-        storage_options=location.storage_options,
         memory=location.memory,
         rule=FollowRule(location.roots, location.metadata_uri, handle.offset, refused),
     )
@@ -424,7 +413,7 @@ def _places(handle: FileHandle | SegmentHandle, location: SnapshotLocation) -> t
     if scheme == "file" and not written.startswith("/"):
         raise CorruptSnapshot(f"'{path}' is no absolute path", where=where)
     follows = written in mapped or location.roots.contains(written)
-    if scheme not in KNOWN_SCHEMES and scheme != scheme_of(location.directory_uri):
+    if scheme not in KNOWN_SCHEMES and scheme != scheme_of(location.directory.uri):
         if mapped or follows:
             return list(dict.fromkeys([*mapped, written] if follows else mapped)), None
         raise UnsupportedSnapshot(
@@ -433,7 +422,7 @@ def _places(handle: FileHandle | SegmentHandle, location: SnapshotLocation) -> t
             advice="map it to where the file is with path_mapping={'old prefix': 'new prefix'}",
         )
     relocated = location.roots.nearby(written, _LONGEST_TAIL)
-    if scheme == scheme_of(location.directory_uri) or not (mapped or relocated):
+    if scheme == scheme_of(location.directory.uri) or not (mapped or relocated):
         places = [*mapped, written, *relocated]
     else:
         # A snapshot copied to another storage: its own tree is near, the old storage perhaps out of reach.

@@ -10,7 +10,8 @@ from typing import Any
 
 from stateproc.errors import SnapshotError, Where, WriteFailed
 from stateproc.redaction import redacted, shown_cause
-from stateproc.storage.filesystem import StorageOptions, explained, filesystem, has_directories, join, parent, scheme_of
+from stateproc.storage.store import StorePath
+from stateproc.storage.uris import has_directories, scheme_of
 
 _RENAMING = frozenset({"file", "hdfs", "viewfs", "webhdfs"})
 """File systems on which a file being written can be seen, and a rename cannot be seen half done. On object stores a
@@ -22,18 +23,18 @@ _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 @contextmanager
-def writing(uri: str, options: StorageOptions | None = None) -> Iterator[None]:
-    """Convert what a file system raises into WriteFailed about ``uri``, without secret options."""
+def writing(target: StorePath) -> Iterator[None]:
+    """Convert what a file system raises into WriteFailed about ``target``, without secret options."""
     try:
         yield
     except SnapshotError:
         raise
     except Exception as error:  # each implementation has errors of its own
         raise WriteFailed(
-            f"cannot be written: {redacted(str(error), options) or type(error).__name__}",
-            where=Where(file=uri),
+            f"cannot be written: {redacted(str(error), target.options) or type(error).__name__}",
+            where=Where(file=target.uri),
             advice=_advice(error),
-        ) from shown_cause(error, options)
+        ) from shown_cause(error, target.options)
 
 
 def _advice(error: Exception) -> str:
@@ -48,26 +49,26 @@ def _advice(error: Exception) -> str:
 class OutputFile:
     """A new file, written sequentially; ``close`` makes it complete and, on local disks, durable by default."""
 
-    def __init__(self, uri: str, options: StorageOptions | None = None) -> None:
+    def __init__(self, path: StorePath) -> None:
         """Raises WriteFailed, InvalidOption; so do all methods."""
-        self.uri, self.size, self._options = uri, 0, options
-        fs, path = filesystem(uri, options)
-        with writing(uri, options):
-            self._file: Any = fs.open(path, "wb")
+        self.path, self.size = path, 0
+        fs, name = path.filesystem()
+        with writing(path):
+            self._file: Any = fs.open(name, "wb")
 
     def write(self, data: bytes | memoryview) -> None:
-        with writing(self.uri, self._options):
+        with writing(self.path):
             self._file.write(data)
         self.size += len(data)
 
-    def append(self, path: str, start: int, size: int) -> int:
+    def append(self, source_path: StorePath, start: int, size: int) -> int:
         """Append bytes of a local file as far as the kernel copies between files; return how many were copied."""
-        if scheme_of(self.uri) != "file" or not hasattr(os, "copy_file_range"):
+        if not (self.path.is_local and source_path.is_local) or not hasattr(os, "copy_file_range"):
             return 0
         done = 0
-        with explained(path):
-            source = open(path, "rb", buffering=0)  # noqa: SIM115  (closed below; its errors are not the target's)
-        with source, writing(self.uri, self._options):
+        with source_path.explained():
+            source = open(source_path.uri, "rb", buffering=0)  # noqa: SIM115  (closed below; its errors are not the target's)
+        with source, writing(self.path):
             self._file.flush()
             try:
                 while done < size:
@@ -83,8 +84,8 @@ class OutputFile:
         return done
 
     def close(self, *, durable: bool = True) -> None:
-        with writing(self.uri, self._options):
-            if durable and scheme_of(self.uri) == "file":
+        with writing(self.path):
+            if durable and self.path.is_local:
                 self._file.flush()
                 os.fsync(self._file.fileno())
             self._file.close()
@@ -92,64 +93,59 @@ class OutputFile:
     def discard(self) -> None:
         """Stop writing and remove the file. Raises nothing: it is called while another error is handled."""
         with suppress(Exception):  # the file is given up, whatever state it is in
-            if scheme_of(self.uri) == "file" or not hasattr(self._file, "discard"):
+            if self.path.is_local or not hasattr(self._file, "discard"):
                 self._file.close()
             else:
                 self._file.discard()
                 # Else the file object would complete the upload when it is collected.
                 self._file.closed = True
-        remove_quietly(self.uri, self._options)
+        remove_quietly(self.path)
 
 
-def publish(uri: str, data: bytes, temporary: str, options: StorageOptions | None = None) -> None:
-    """Write ``data`` to ``uri`` atomically, replacing what was there.
+def publish(target: StorePath, data: bytes, temporary: str) -> None:
+    """Write a file atomically, replacing what was there.
 
     ``temporary``: a name in the same directory, for file systems that rename. Raises WriteFailed.
     """
-    fs, path = filesystem(uri, options)
-    scheme = scheme_of(uri)
-    if scheme not in _RENAMING:
-        with writing(uri, options):
+    fs, path = target.filesystem()
+    if not renames(target):
+        with writing(target):
             fs.pipe_file(path, data)
         return
-    beside = OutputFile(join(parent(uri), temporary), options)
+    beside = OutputFile(target.parent / temporary)
     try:
         beside.write(data)
         beside.close()
-        with writing(uri, options):
-            if scheme == "file":
-                os.replace(beside.uri, path)
-                sync_directory(parent(uri))
-            else:
-                _rename(fs, filesystem(beside.uri, options)[1], path)
+        rename(beside.path, target)
+        if target.is_local:
+            with writing(target):
+                sync_directory(target.parent.uri)
     except WriteFailed:
         beside.discard()
         raise
 
 
-def renames(uri: str) -> bool:
+def renames(path: StorePath) -> bool:
     """Return whether files of this store are written under another name until they are complete.
 
     On object stores a file is there once it is complete.
     """
-    return scheme_of(uri) in _RENAMING
+    return scheme_of(path.uri) in _RENAMING
 
 
-def rename(uri: str, target: str, options: StorageOptions | None = None) -> None:
-    """Rename a complete file, replacing what has the name. Raises WriteFailed."""
-    fs, path = filesystem(uri, options)
-    with writing(target, options):
-        if scheme_of(uri) == "file":
-            os.replace(path, filesystem(target, options)[1])
-        else:
-            _rename(fs, path, filesystem(target, options)[1])
+def rename(source: StorePath, target: StorePath) -> None:
+    """Rename a complete file, replacing what has the name. Raises WriteFailed.
 
-
-def _rename(fs: Any, source: str, target: str) -> None:
-    """Rename on HDFS, which does not replace: ``target`` is complete until it is removed."""
-    if fs.exists(target):
-        fs.rm_file(target)
-    fs.mv(source, target)
+    HDFS does not replace: there, ``target`` is complete until it is removed.
+    """
+    (fs, old), (_, new) = source.filesystem(), target.filesystem()
+    with writing(target):
+        if target.is_local:
+            os.replace(old, new)
+            return
+        if fs.exists(new):
+            fs.rm_file(new)
+        fs.mv(old, new)
 
 
 def sync_directory(directory: str) -> None:
@@ -161,38 +157,38 @@ def sync_directory(directory: str) -> None:
         os.close(handle)
 
 
-def make_directory(uri: str, options: StorageOptions | None = None) -> None:
+def make_directory(directory: StorePath) -> None:
     """Create a directory and its parents, where the store has directories. Raises WriteFailed."""
-    if not has_directories(uri):
+    if not has_directories(directory.uri):
         return
-    fs, path = filesystem(uri, options)
-    with writing(uri, options):
+    fs, path = directory.filesystem()
+    with writing(directory):
         fs.makedirs(path, exist_ok=True)
 
 
-def remove(uri: str, options: StorageOptions | None = None) -> None:
+def remove(path: StorePath) -> None:
     """Remove a file; a missing file is no error. Raises WriteFailed."""
-    fs, path = filesystem(uri, options)
-    with writing(uri, options):
+    fs, name = path.filesystem()
+    with writing(path):
         try:
-            fs.rm_file(path)
+            fs.rm_file(name)
         except FileNotFoundError:
             return
 
 
-def remove_quietly(uri: str, options: StorageOptions | None = None) -> bool:
+def remove_quietly(path: StorePath) -> bool:
     """Try to remove a file; return whether it is gone. The next write removes a file that stays."""
     try:
-        remove(uri, options)
+        remove(path)
     except WriteFailed:
         return False
     return True
 
 
-def remove_empty_directory(uri: str, options: StorageOptions | None = None) -> None:
+def remove_empty_directory(directory: StorePath) -> None:
     """Remove a directory if it is empty."""
-    if not has_directories(uri):
+    if not has_directories(directory.uri):
         return
-    fs, path = filesystem(uri, options)
+    fs, path = directory.filesystem()
     with suppress(Exception):  # not empty, already gone, or not a directory: nothing to do
         fs.rmdir(path)

@@ -13,7 +13,6 @@ from stateproc.codec.arrow_arrays import numbers_of
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.keygroups.class_hashes import ClassHash, class_hashes
 from stateproc.model.operator import Operator
-from stateproc.model.parallel_scan import read_in_order
 from stateproc.readers.entry_decoder import decode_entries
 from stateproc.readers.entry_programs import with_opaque_values
 from stateproc.readers.key_group_blocks import KeyGroupRange
@@ -24,6 +23,7 @@ from stateproc.readers.splits import KeyedSplit, SplitRequest, StateScan, decode
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import Serializer
 from stateproc.storage import ByteSource
+from stateproc.storage.concurrency import read_in_order
 from stateproc.storage.sources import check_limit, check_range
 from stateproc.verification.key_group_check import KeyGroupCheck
 from stateproc.verification.problem import (

@@ -14,10 +14,11 @@ from stateproc.metadata.snapshot import SnapshotMetadata
 from stateproc.metadata.walk import relative_shared_files, walk_stream_handles
 from stateproc.model.config_snapshots import ADVICE, config_snapshot_note, config_snapshot_states
 from stateproc.model.operator import Operator
-from stateproc.model.parallel_scan import read_in_order, thread_count
+from stateproc.model.parallel_scan import thread_count
 from stateproc.serializers.core.registry import load_plugins
-from stateproc.storage.filesystem import parent, store_kind
+from stateproc.storage.concurrency import read_in_order
 from stateproc.storage.sources import FileSource, open_handle
+from stateproc.storage.uris import parent
 from stateproc.verification.class_mentions import class_skeleton, mentioned_classes, outer_field_of
 from stateproc.verification.database_check import check_library, database_units
 from stateproc.verification.file_units import (
@@ -273,7 +274,7 @@ def _check_known(operators: Iterable[Operator], state: str) -> None:
 def _threads(request: VerificationRequest) -> int:
     """Return the number of threads: more than cores for remote snapshots, because reading waits for requests."""
     number = thread_count(request.threads)
-    is_remote = any(store_kind(operator.location.directory_uri) != "file" for operator in request.operators[:1])
+    is_remote = any(not operator.location.directory.is_local for operator in request.operators[:1])
     return max(number, _REMOTE_THREADS) if is_remote and request.threads is None else number
 
 

@@ -18,6 +18,7 @@ from stateproc.metadata import read_metadata, walk_stream_handles
 from stateproc.metadata.handles import FileHandle, RelativeFileHandle, SegmentHandle
 from stateproc.readers.rocksdb.database import database_files
 from stateproc.storage import SnapshotLocation, locate, open_handle
+from stateproc.storage.store import StorePath
 from stateproc.writers.savepoint_writer import SavepointWriter
 from tests.helpers.command_runs import CommandRun, command_runner
 from tests.helpers.damage.foreign_files import foreign_copy, opened_files
@@ -297,11 +298,11 @@ def test_a_snapshot_that_belongs_to_no_job_trusts_its_own_directory(tmp_path: Pa
 
 
 def test_a_root_of_the_file_system_is_not_trusted_by_itself() -> None:
-    assert not SnapshotLocation(f"/{JOB}/chk-1", f"/{JOB}/chk-1/_metadata").roots.contains("/etc/passwd")
-    assert not SnapshotLocation("/chk-1", "/chk-1/_metadata").roots.contains("/etc/passwd")
-    assert not SnapshotLocation(f"hdfs://n/{JOB}/chk-1", "x").roots.contains("hdfs://n/user/x")
-    assert SnapshotLocation(f"/{JOB}/chk-1", "x", allowed_roots=("/",)).roots.contains("/etc/passwd")
-    assert SnapshotLocation(f"s3://b/{JOB}/chk-1", "x").roots.contains(f"s3a://b/{JOB[::-1]}/shared/u")
+    assert not SnapshotLocation(StorePath(f"/{JOB}/chk-1/_metadata")).roots.contains("/etc/passwd")
+    assert not SnapshotLocation(StorePath("/chk-1/_metadata")).roots.contains("/etc/passwd")
+    assert not SnapshotLocation(StorePath(f"hdfs://n/{JOB}/chk-1/_metadata")).roots.contains("hdfs://n/user/x")
+    assert SnapshotLocation(StorePath(f"/{JOB}/chk-1/_metadata"), allowed_roots=("/",)).roots.contains("/etc/passwd")
+    assert SnapshotLocation(StorePath(f"s3://b/{JOB}/chk-1/_metadata")).roots.contains(f"s3a://b/{JOB[::-1]}/shared/u")
 
 
 @pytest.mark.parametrize(
@@ -323,7 +324,7 @@ def test_a_root_of_the_file_system_is_not_trusted_by_itself() -> None:
 )
 def test_objects_of_a_bucket(uri: str, expected: bool) -> None:
     directory = f"s3://bucket/checkpoints/{JOB}/chk-4"
-    assert SnapshotLocation(directory, f"{directory}/_metadata").roots.contains(uri) is expected
+    assert SnapshotLocation(StorePath(f"{directory}/_metadata")).roots.contains(uri) is expected
 
 
 @pytest.mark.parametrize(
@@ -340,7 +341,7 @@ def test_objects_of_a_bucket(uri: str, expected: bool) -> None:
 )
 def test_files_of_hdfs(uri: str, expected: bool) -> None:
     directory = f"hdfs://name:8020/flink/{JOB}/chk-4"
-    assert SnapshotLocation(directory, f"{directory}/_metadata").roots.contains(uri) is expected
+    assert SnapshotLocation(StorePath(f"{directory}/_metadata")).roots.contains(uri) is expected
 
 
 def test_names_with_percent_signs_are_read_as_they_are(tmp_path: Path) -> None:

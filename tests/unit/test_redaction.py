@@ -16,7 +16,7 @@ from stateproc.options import BY_NAME, Interface
 from stateproc.redaction import redacted
 from stateproc.spark.options import source_options
 from stateproc.storage import SnapshotLocation, open_handle
-from stateproc.storage.filesystem import explained
+from stateproc.storage.store import StorePath
 from stateproc.storage.writing import writing
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.scaled_operators import WriteSettings
@@ -61,8 +61,8 @@ def test_secret_options() -> None:
 
 @pytest.mark.parametrize("error", [ValueError, TypeError, OSError])
 def test_errors_of_clients(error: type[Exception]) -> None:
-    for context, kind in ((explained, (StoreUnavailable, InvalidOption)), (writing, WriteFailed)):
-        with pytest.raises(kind) as caught, context("s3://bucket/x", OPTIONS):
+    for context, kind in ((StorePath.explained, (StoreUnavailable, InvalidOption)), (writing, WriteFailed)):
+        with pytest.raises(kind) as caught, context(StorePath("s3://bucket/x", OPTIONS)):
             raise error(f"refused: {SECRET} at https://h/x?sig=abcdef")
         shown = "".join(traceback.format_exception(caught.value))
         assert SECRET not in shown and "abcdef" not in shown and "refused: ***" in str(caught.value)
@@ -76,12 +76,12 @@ def test_errors_keep_no_password_in_their_position() -> None:
 
 
 def test_representations() -> None:
-    location = SnapshotLocation("s3://b/sp", "s3://b/sp/_metadata", storage_options=OPTIONS)
+    location = SnapshotLocation(StorePath("s3://b/sp/_metadata", OPTIONS))
     raw = {"path": "s3://b/sp", "fs.secret": SECRET, "uid": "u", "state": "s"}
     shown = [
         location,
         open_handle(RelativeFileHandle("u", 1), location),
-        Staging("s3://b/sp", "1" * 16, OPTIONS),
+        Staging(StorePath("s3://b/sp", OPTIONS), "1" * 16),
         source_options(raw),
         sink_options({**raw, "stateKind": "value"}),
         WriteSettings(None, None, storage_options=OPTIONS),  # type: ignore[arg-type]
@@ -122,6 +122,6 @@ def test_commands_print_no_secrets(capfd: pytest.CaptureFixture[str], command: t
 
 
 def test_splits_that_leave_the_driver_contain_the_options_that_they_read_with() -> None:
-    location = SnapshotLocation("s3://b/sp", "s3://b/sp/_metadata", storage_options=OPTIONS)
+    location = SnapshotLocation(StorePath("s3://b/sp/_metadata", OPTIONS))
     assert SECRET.encode() in pickle.dumps(open_handle(RelativeFileHandle("u", 1), location))
     assert SECRET.encode() not in pickle.dumps(location.roots)

@@ -15,17 +15,9 @@ from stateproc.errors import InvalidOption, SnapshotError, Where, WriteFailed
 from stateproc.metadata import SnapshotMetadata, read_metadata, walk_stream_handles
 from stateproc.metadata.handles import KeyGroupsHandle, RelativeFileHandle, StreamHandle
 from stateproc.metadata.writer import write_metadata
-from stateproc.storage.filesystem import (
-    Entry,
-    absolute,
-    join,
-    kind_of,
-    list_directory,
-    read_range,
-    same_store,
-    scheme_of,
-)
 from stateproc.storage.layout import METADATA
+from stateproc.storage.store import Entry, StorePath
+from stateproc.storage.uris import absolute, same_store, scheme_of
 from stateproc.storage.writing import make_directory, publish, remove, remove_empty_directory, remove_quietly
 from stateproc.writers.commit.staging import Staging, new_run, run_of_file, run_of_marker
 
@@ -67,35 +59,32 @@ class Commit:
     @classmethod
     def begin(
         cls,
-        path: str | os.PathLike[str],
+        directory: StorePath,
         *,
         overwrite: bool = False,
         sources: Sequence[str] = (),
-        storage_options: Mapping[str, Any] | None = None,
         hooks: CommitHooks | None = None,
     ) -> Commit:
         """Begin to write a snapshot to a directory. Files of writes that were killed are removed.
 
         Args:
-            path: the directory, which is created if it does not exist.
+            directory: it is created if it does not exist.
             overwrite: replace an existing snapshot, once the new one is complete.
             sources: directories of snapshots that are read.
-            storage_options: fsspec's options of the file system.
             hooks: what is called before the snapshot is complete.
 
         Raises:
             InvalidOption: the directory contains a snapshot or other files, or is a source or inside of one.
             WriteFailed: the directory cannot be written.
         """
-        directory, options = absolute(os.fspath(path)), dict(storage_options or {})
-        kind = _checked_kind(directory, sources, options)
-        staging = Staging(directory, new_run(), options)
-        if kind is not None:
+        exists = _checked(directory, sources)
+        staging = Staging(directory, new_run())
+        if exists:
             _refuse_taken(staging, overwrite)
             _clean(staging, overwrite)
-        make_directory(directory, options)
-        publish(staging.marker_uri, _MARKER_TEXT, staging.temporary, options)
-        return cls(staging, overwrite, kind is None, hooks or CommitHooks())
+        make_directory(directory)
+        publish(staging.marker, _MARKER_TEXT, staging.temporary)
+        return cls(staging, overwrite, not exists, hooks or CommitHooks())
 
     def complete(self, metadata: SnapshotMetadata, version: int) -> tuple[str, ...]:
         """Write ``_metadata``, which completes the snapshot.
@@ -111,27 +100,27 @@ class Commit:
             WriteFailed: the directory has no new snapshot then; one that was there before stays.
         """
         staging = self.staging
-        data, again = _checked(metadata, version, staging)
+        data, again = _read_back(metadata, version, staging)
         if self._hooks.check is not None:
             self._hooks.check(again, staging)
-        entries = {entry.name: entry for entry in list_directory(staging.directory_uri, staging.storage_options)}
+        entries = {entry.name: entry for entry in staging.directory.entries()}
         staging.check_under_way()
         self._check_files(again, entries)
         if not self._overwrite and METADATA in entries:
             raise WriteFailed(
                 "another write has completed a snapshot here meanwhile",
-                where=Where(file=staging.metadata_uri),
+                where=Where(file=staging.metadata.uri),
                 advice="give another path; what this write left is removed with abort, or by the next one",
             )
         before = _relative_files(_metadata_at(staging)) if METADATA in entries else frozenset()
         manifest = self._hooks.manifest
         if manifest is not None:
             self._manifest_written = True
-            publish(self._uri(MANIFEST), manifest(data, staging.run), staging.temporary, staging.storage_options)
-        publish(staging.metadata_uri, data, staging.temporary, staging.storage_options)
+            publish(staging.directory / MANIFEST, manifest(data, staging.run), staging.temporary)
+        publish(staging.metadata, data, staging.temporary)
         self._withdraw_if_over(data)
         # First, so that an attempt of a task that ends from now on finds the write over and removes its file itself.
-        marker = os.path.basename(staging.marker_uri)
+        marker = staging.marker.name
         left = [] if self._removed(marker) else [marker]
         kept, names = _relative_files(again), self._names_now() or entries
         stale = [name for name in names if (run_of_file(name) == staging.run or name in before) and name not in kept]
@@ -144,34 +133,31 @@ class Commit:
 
         A running task notices that its write is over and removes its file itself.
         """
-        staging, options = self.staging, self.staging.storage_options
-        remove_quietly(staging.marker_uri, options)
-        remove_quietly(self._uri(staging.temporary), options)
+        staging = self.staging
+        remove_quietly(staging.marker)
+        self._removed(staging.temporary)
         try:
-            entries = list_directory(staging.directory_uri, options)
+            entries = staging.directory.entries()
             leftovers = [name for name in _leftovers(staging, entries) if run_of_file(name) == staging.run]
         except SnapshotError:
             return
         if self._manifest_written and not any(entry.name == METADATA for entry in entries):
             leftovers.append(MANIFEST)
         for name in leftovers:
-            remove_quietly(self._uri(name), options)
+            self._removed(name)
         if self._made_directory:
-            remove_empty_directory(staging.directory_uri, options)
+            remove_empty_directory(staging.directory)
 
     def _removed(self, name: str) -> bool:
-        return remove_quietly(self._uri(name), self.staging.storage_options)
+        return remove_quietly(self.staging.directory / name)
 
     def _names_now(self) -> list[str]:
         """Names of the files in the directory; none if it cannot be listed."""
         try:
-            entries = list_directory(self.staging.directory_uri, self.staging.storage_options)
+            entries = self.staging.directory.entries()
         except SnapshotError:
             return []
         return [entry.name for entry in entries]
-
-    def _uri(self, name: str) -> str:
-        return join(self.staging.directory_uri, name)
 
     def _check_files(self, metadata: SnapshotMetadata, entries: Mapping[str, Entry]) -> None:
         """Raise WriteFailed unless every file that handles name exists with their length."""
@@ -179,12 +165,12 @@ class Commit:
             handle = _file_of(use.handle)
             if handle is None:
                 continue
-            entry = entries.get(handle.path)
-            if entry is None or entry.size != handle.size:
-                found = "is missing" if entry is None else f"has {entry.size} bytes instead of {handle.size}"
+            status = entries[handle.path].status() if handle.path in entries else None
+            if status is None or status.size != handle.size:
+                found = "is missing" if status is None else f"has {status.size} bytes instead of {handle.size}"
                 raise WriteFailed(
                     f"a file of the snapshot {found}",
-                    where=Where(file=self._uri(handle.path), operator=use.operator.operator_id),
+                    where=Where(file=str(self.staging.directory / handle.path), operator=use.operator.operator_id),
                     advice="something else changes this directory; run the write again",
                 )
 
@@ -193,39 +179,36 @@ class Commit:
         staging = self.staging
         if staging.under_way:
             return
-        uri, options = staging.metadata_uri, staging.storage_options
-        if read_range(uri, 0, len(data) + 1, options) == data:
-            remove(uri, options)
+        if staging.metadata.read_range(0, len(data) + 1) == data:
+            remove(staging.metadata)
         staging.check_under_way()
 
 
-def finish_killed(path: str, run: str, storage_options: Mapping[str, Any] | None = None) -> None:
+def finish_killed(directory: StorePath, run: str) -> None:
     """Remove what a write has left that was killed between ``_metadata`` and its end.
 
     Files of other writes stay while their markers are there: these may be under way.
 
     Args:
-        path: the directory of the complete snapshot.
+        directory: the directory of the complete snapshot.
         run: the write's run, as `CommitHooks.manifest` received it.
-        storage_options: fsspec's options of the file system.
 
     Raises:
         WriteFailed: a file cannot be removed.
     """
-    staging = Staging(absolute(path), run, dict(storage_options or {}))
-    options = staging.storage_options
-    for uri in (staging.marker_uri, join(staging.directory_uri, staging.temporary)):
-        remove(uri, options)
+    staging = Staging(directory, run)
+    remove(staging.marker)
+    remove(directory / staging.temporary)
     # A write begins with its marker and ends with _metadata. In this order, files whose write has ended meanwhile are
     # those that _metadata names.
     before = _entries(staging)
     under_way = {run_of_marker(entry.name) for entry in _entries(staging)}
     for name in _leftovers(staging, before):
         if run_of_file(name) not in under_way:
-            remove(join(staging.directory_uri, name), options)
+            remove(directory / name)
 
 
-def check_target(path: str, *, overwrite: bool, sources: Sequence[str], storage_options: Mapping[str, Any]) -> bool:
+def check_target(directory: StorePath, *, overwrite: bool, sources: Sequence[str]) -> bool:
     """Check whether a snapshot can be written to a directory, without a change to it; arguments as of `Commit.begin`.
 
     Returns:
@@ -234,22 +217,21 @@ def check_target(path: str, *, overwrite: bool, sources: Sequence[str], storage_
     Raises:
         InvalidOption: the directory contains a snapshot or other files, or is a source or inside of one.
     """
-    directory, options = absolute(path), dict(storage_options)
-    if _checked_kind(directory, sources, options) is None:
+    if not _checked(directory, sources):
         return False
-    staging = Staging(directory, "", options)
+    staging = Staging(directory, "")
     _refuse_taken(staging, overwrite)
-    return kind_of(staging.metadata_uri, options) is not None
+    return staging.metadata.exists()
 
 
-def _checked_kind(directory: str, sources: Sequence[str], options: Mapping[str, Any]) -> tuple[str, int] | None:
-    """What is at the path, if anything. Raises InvalidOption for a source, or for a file."""
+def _checked(directory: StorePath, sources: Sequence[str]) -> bool:
+    """Return whether the directory exists. Raises InvalidOption for a source, or for a file."""
     for source in sources:
-        _refuse_source(directory, source)
-    kind = kind_of(directory, options)
-    if kind is not None and kind[0] == "file":
-        raise InvalidOption("the path is a file, not a directory", where=Where(file=directory))
-    return kind
+        _refuse_source(directory.uri, source)
+    status = directory.status()
+    if status is not None and not status.is_directory:
+        raise InvalidOption("the path is a file, not a directory", where=Where(file=directory.uri))
+    return status is not None
 
 
 def _refuse_source(directory: str, source: str) -> None:
@@ -296,19 +278,17 @@ def _refuse_taken(staging: Staging, overwrite: bool) -> None:
 
 def _clean(staging: Staging, overwrite: bool) -> None:
     """Remove leftovers: markers first, so that their writes cannot complete any more, then files."""
-    directory, options = staging.directory_uri, staging.storage_options
     for entry in _entries(staging):
         if run_of_marker(entry.name) is not None:
-            remove(join(directory, entry.name), options)
+            remove(entry.path)
     _refuse_taken(staging, overwrite)
     for name in _leftovers(staging, _entries(staging)):
-        remove(join(directory, name), options)
+        remove(staging.directory / name)
 
 
 def _entries(staging: Staging) -> list[Entry]:
     """The files in the directory; none if it is gone: on object stores it ends with its last file."""
-    directory, options = staging.directory_uri, staging.storage_options
-    return [] if kind_of(directory, options) is None else list_directory(directory, options)
+    return staging.directory.entries() if staging.directory.exists() else []
 
 
 def _leftovers(staging: Staging, entries: Sequence[Entry]) -> list[str]:
@@ -323,12 +303,11 @@ def _leftovers(staging: Staging, entries: Sequence[Entry]) -> list[str]:
 
 def _metadata_at(staging: Staging) -> SnapshotMetadata | None:
     """The existing snapshot; None if it cannot be read."""
-    kind = kind_of(staging.metadata_uri, staging.storage_options)
-    if kind is None:
+    status = staging.metadata.status()
+    if status is None:
         return None
     try:
-        data = read_range(staging.metadata_uri, 0, kind[1], staging.storage_options)
-        return read_metadata(data, file=staging.metadata_uri)
+        return read_metadata(staging.metadata.read_range(0, status.size), file=staging.metadata.uri)
     except SnapshotError:
         return None
 
@@ -347,11 +326,11 @@ def _file_of(handle: StreamHandle) -> RelativeFileHandle | None:
     return handle if isinstance(handle, RelativeFileHandle) else None
 
 
-def _checked(metadata: SnapshotMetadata, version: int, staging: Staging) -> tuple[bytes, SnapshotMetadata]:
+def _read_back(metadata: SnapshotMetadata, version: int, staging: Staging) -> tuple[bytes, SnapshotMetadata]:
     """The bytes of ``_metadata``, and the snapshot read back from them. Raises WriteFailed if it differs."""
-    data, where = write_metadata(metadata, version), Where(file=staging.metadata_uri)
+    data, where = write_metadata(metadata, version), Where(file=staging.metadata.uri)
     try:
-        again = read_metadata(data, file=staging.metadata_uri)
+        again = read_metadata(data, file=staging.metadata.uri)
     except SnapshotError as error:
         raise WriteFailed(f"the snapshot would be none: {error.message}", where=where) from error
     same = again.operators == _as_written(metadata, version) and again.master_states == metadata.master_states

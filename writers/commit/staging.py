@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
 
 from stateproc.errors import InvalidOption, Where, WriteFailed
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
-from stateproc.storage.filesystem import filesystem, join, kind_of, scheme_of
 from stateproc.storage.layout import METADATA
 from stateproc.storage.paths import SnapshotLocation
+from stateproc.storage.store import StorePath
+from stateproc.storage.uris import scheme_of
 from stateproc.storage.writing import OutputFile, remove_quietly
 
 INLINE_THRESHOLD = 20 << 10
@@ -45,15 +44,18 @@ def new_run() -> str:
 
 @dataclass(frozen=True)
 class Staging:
-    """One write to ``directory_uri``. Picklable: tasks create their files with it."""
+    """One write to a directory. Picklable: tasks create their files with it."""
 
-    directory_uri: str
+    directory: StorePath
     run: str
-    storage_options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
 
     @property
-    def marker_uri(self) -> str:
-        return join(self.directory_uri, f".stateproc-{self.run}")
+    def directory_uri(self) -> str:
+        return self.directory.uri
+
+    @property
+    def marker(self) -> StorePath:
+        return self.directory / f".stateproc-{self.run}"
 
     @property
     def temporary(self) -> str:
@@ -61,19 +63,18 @@ class Staging:
         return f".stateproc-{self.run}-metadata"
 
     @property
-    def metadata_uri(self) -> str:
-        return join(self.directory_uri, METADATA)
+    def metadata(self) -> StorePath:
+        return self.directory / METADATA
 
     @property
     def location(self) -> SnapshotLocation:
         """The directory as readers receive it."""
-        return SnapshotLocation(self.directory_uri, self.metadata_uri, storage_options=self.storage_options)
+        return SnapshotLocation(self.metadata)
 
     @property
     def under_way(self) -> bool:
         # What another process removed must not be seen in a listing kept from before.
-        filesystem(self.marker_uri, self.storage_options)[0].invalidate_cache()
-        return kind_of(self.marker_uri, self.storage_options) is not None
+        return self.marker.exists(fresh=True)
 
     def check_shared(self) -> None:
         """Raise InvalidOption for a directory in the memory of this process, which tasks cannot reach."""
@@ -129,7 +130,7 @@ class StateFile:
         else:
             self._opened().write(data)
 
-    def append(self, path: str, start: int, size: int) -> int:
+    def append(self, path: StorePath, start: int, size: int) -> int:
         """Append bytes of a local file with the system's own copy; return how many it copied. Raises WriteFailed."""
         if self._file is None and len(self._held) + size <= self._threshold:
             return 0
@@ -138,7 +139,7 @@ class StateFile:
     def _opened(self) -> OutputFile:
         if self._file is None:
             self._staging.check_under_way()
-            self._file = OutputFile(join(self._staging.directory_uri, self.name), self._staging.storage_options)
+            self._file = OutputFile(self._staging.directory / self.name)
             self._file.write(bytes(self._held))
             self._held = bytearray()
         return self._file
@@ -165,4 +166,4 @@ class StateFile:
         if self._file is not None and self.handle is None:
             self._file.discard()
         elif self._file is not None:
-            remove_quietly(self._file.uri, self._staging.storage_options)
+            remove_quietly(self._file.path)

@@ -41,6 +41,7 @@ from stateproc.readers.row_schema import SerializedValue, element_layout
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage import SnapshotLocation, open_handle
+from stateproc.storage.store import StorePath
 from stateproc.storage.writing import writing
 from stateproc.writers.formats.byte_sink import ByteSink, FramedStream
 from stateproc.writers.formats.entry_batches import EntryColumns, byte_scalar, entry_columns
@@ -378,7 +379,7 @@ class _Section:
         self.count += objects.count
         if self.count > _MOST_ENTRIES:
             raise InvalidEntries(f"over {_MOST_ENTRIES} entries in key group {self.place[0]}")
-        with writing(tempfile.gettempdir()):
+        with writing(StorePath(tempfile.gettempdir())):
             self.content.write(objects.data)
 
     def parts(self, head: bytes) -> Iterator[bytes]:

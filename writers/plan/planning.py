@@ -13,7 +13,8 @@ from stateproc.model.operator import Operator
 from stateproc.reports.kafka_offsets import SOURCE_STATE
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.storage.filesystem import absolute
+from stateproc.storage.store import StorePath
+from stateproc.storage.uris import absolute
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.commit.commit import check_target
 from stateproc.writers.commit.staging import Staging
@@ -29,7 +30,7 @@ from stateproc.writers.scaled_operators import (
     WriteSettings,
     kept_handles,
     scaled_operators,
-    target_storage_options,
+    target_path,
 )
 from stateproc.writers.write_spec import OperatorWriteSpec, WriteSpec
 from stateproc.writers.write_task import Source
@@ -214,8 +215,8 @@ def plan_write(
         SnapshotError: InvalidOption, NotFound, UnsupportedSnapshot, CorruptSnapshot, MissingFile.
     """
     sources = [] if source is None else [source.location.directory_uri]
-    options = {} if path is None else target_storage_options(path, settings, source)
-    replaces = path is not None and check_target(path, overwrite=overwrite, sources=sources, storage_options=options)
+    target = None if path is None else target_path(path, settings, source)
+    replaces = target is not None and check_target(target, overwrite=overwrite, sources=sources)
     if not operators:
         raise InvalidOption("the savepoint has no operators", advice="add one: writer.with_operator(uid, …)")
     scaled = scaled_operators(list(operators), settings, parallelism, default_parallelism)
@@ -260,7 +261,7 @@ def _spec(
     checkpoint_id = 1 if source is None else source.metadata.checkpoint_id
     context = LayoutContext() if source is None else source.options.context
     return WriteSpec(
-        Staging("", ""),
+        Staging(StorePath(""), ""),
         settings.release,
         tuple(operators),
         format=settings.format or OutputFormat.CANONICAL,

@@ -26,7 +26,6 @@ from stateproc.metadata.handles import (
 )
 from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
 from stateproc.storage import SnapshotLocation, open_handle
-from stateproc.storage.filesystem import kind_of, scheme_of
 from stateproc.storage.sources import FileSource
 from stateproc.writers.commit.staging import Staging
 
@@ -131,7 +130,7 @@ class FileCopy:
         source = _whole(self.source) if self.to_end else self.source
         source.read(0, 0)  # finds it, and sees that it is long enough
         with staging.new_file(inline_threshold=0) as file:
-            done = file.append(source.name, source.base, source.size) if scheme_of(source.name) == "file" else 0
+            done = file.append(source.path.at(source.name), source.base, source.size)
             buffer = np.empty(min(_AT_ONCE, source.size - done), dtype=np.uint8).data
             for at in range(done, source.size, _AT_ONCE):
                 part = buffer[: min(_AT_ONCE, source.size - at)]
@@ -143,10 +142,11 @@ class FileCopy:
 def _whole(source: FileSource) -> FileSource:
     """The whole of the file that ``source`` is a part of."""
     source.read(0, 0)  # finds it
-    kind = kind_of(source.name, source.storage_options)
-    if kind is None:
+    path = source.path.at(source.name)
+    status = path.status()
+    if status is None:
         raise MissingFile("the file is gone", where=Where(file=source.name))
-    return FileSource(source.name, kind[1], storage_options=source.storage_options)
+    return FileSource(path, status.size)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,6 +23,7 @@ from stateproc.model.operator_state import OperatorFile
 from stateproc.readers.merged_snapshots import DifferentSerializersError, merged_info
 from stateproc.readers.operator_state import element_chunks, element_ranges, state_info
 from stateproc.serializers.core.registry import load_plugins
+from stateproc.storage.concurrency import map_in_order
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.entry_batches import gather
 from stateproc.writers.formats.operator_state import OperatorStateWriter, verify_operator_state
@@ -253,8 +253,7 @@ def repartitioned(
         except SnapshotError as error:
             raise error.at(operator=operator.display) from error
 
-    with ThreadPoolExecutor(_THREADS) as pool:
-        handles = list(pool.map(write, shares))
+    handles = list(map_in_order(write, shares, _THREADS))
     subtasks = {subtask.index: subtask for subtask in carried.subtasks}
     for index, handle in enumerate(handles):
         subtasks[index] = replace(subtasks.get(index, SubtaskState(index)), managed_operator=handle)

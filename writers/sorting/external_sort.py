@@ -207,7 +207,7 @@ class _Spilled:
         with writing(TEMPORARY):
             chunks = _write(self._file, in_order(held))
         held.clear()
-        self.runs.append(SortedRun(chunks, read, TEMPORARY))
+        self.runs.append(SortedRun(chunks, read, TEMPORARY.uri))
 
 
 def _held(batches: Iterable[pa.RecordBatch], run_bytes: int) -> Iterator[list[pa.RecordBatch]]:

@@ -22,11 +22,12 @@ import pyarrow as pa
 from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import numbers_of, values_array
 from stateproc.errors import WriteFailed
+from stateproc.storage.store import StorePath
 from stateproc.storage.writing import writing
 from stateproc.writers.formats.entry_batches import FILE, FILE_ENTRIES, byte_column, cuts, portions
 from stateproc.writers.sorting.entry_sort import ScatteredEntries
 
-TEMPORARY = "<temporary file>"
+TEMPORARY = StorePath("<temporary file>")
 _GROUP_BITS = 16
 """The low bits of a group number, which hold the key group; the file's number is in the bits above."""
 _ROW_BYTES, _BATCH_BYTES = 3 * 4 + 2 * 8, 2 * 8

@@ -28,6 +28,7 @@ from stateproc.options import STORAGE_PREFIX, storage_value
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.spark.workers import keep_loaded
+from stateproc.storage.store import StorePath
 from stateproc.writers.bootstrap.keyed_encoder import MAP_KEY, MAP_VALUE, NAMESPACE, TIMESTAMP, VALUE
 from stateproc.writers.bootstrap.new_operator import OPERATOR_ID, NewOperator
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
@@ -285,7 +286,7 @@ def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> Pl
     check_parallelism(options.parallelism, options.max_parallelism, options.uid)
     operator_spec = operator.spec(chosen, options.parallelism, options.max_parallelism)
     format_ = OutputFormat.of(options.format)
-    commit = Commit.begin(options.path, overwrite=overwrite, storage_options=dict(options.storage_options))
+    commit = Commit.begin(StorePath.of(options.path, options.storage_options), overwrite=overwrite)
     try:
         commit.staging.check_shared()
         spec = WriteSpec(

@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TextIO
@@ -20,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from stateproc.errors import InvalidOption
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.spark.workers import check_executors, check_worker_python, described_jobs, keep_loaded
+from stateproc.storage.concurrency import map_in_order
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.plan.planning import PlannedOperator
@@ -170,8 +170,7 @@ class SparkEngine:
         # On one machine, Spark's tasks would copy no faster.
         context = self._spark.sparkContext
         if plan.bytes <= _DRIVER_COPY_BYTES or str(context.master).startswith("local"):
-            with ThreadPoolExecutor(_COPY_THREADS) as pool:
-                return list(pool.map(lambda copy: copy.run(staging), plan.copies))
+            return list(map_in_order(lambda copy: copy.run(staging), plan.copies, _COPY_THREADS))
         copies = context.parallelize(plan.copies, len(plan.copies))
         return list(copies.map(lambda copy: copy.run(staging)).collect())
 

@@ -15,7 +15,7 @@ from stateproc.jobs.job_writer import writer_of
 from stateproc.jobs.loading import Secrets, load_job
 from stateproc.jobs.prepared_run import prepare
 from stateproc.jobs.state_kinds import STATE_KINDS
-from stateproc.storage.filesystem import absolute, join, kind_of
+from stateproc.storage.store import StorePath
 
 _BY_SUFFIX = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".arrow": "arrow"}
 _SPARK_CSV = {"header": "true", "inferSchema": "true"}
@@ -71,7 +71,7 @@ def _format_of(path: str, options: dict[str, Any]) -> str:
     by_suffix = _BY_SUFFIX.get(PurePosixPath(path).suffix.lower())
     if by_suffix is not None:
         return by_suffix
-    if kind_of(join(absolute(path), "_delta_log"), options) is not None:
+    if (StorePath.of(path, options) / "_delta_log").exists():
         return "delta"
     raise InvalidOption(f"the format of {path} is not known", advice="give --format parquet, csv, json, arrow or delta")
 

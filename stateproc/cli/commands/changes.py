@@ -25,7 +25,7 @@ from stateproc.feed.state_feed import CommitChanges, StateFeed
 from stateproc.model.state import FilteredScan
 from stateproc.options import BY_NAME, FEED_OPTIONS, SELECT_OPTIONS, Interface
 from stateproc.snapshot.selection import StateSelection
-from stateproc.storage.filesystem import basename
+from stateproc.storage.uris import basename
 
 _ROW_OPTIONS = (*FEED_OPTIONS, BY_NAME["raw"], BY_NAME["columns"], BY_NAME["threads"])
 

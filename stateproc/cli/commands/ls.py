@@ -32,7 +32,8 @@ from stateproc.cli.terminal import printable
 from stateproc.errors import InvalidOption, MissingFile, Where
 from stateproc.html.units import counted, human_bytes
 from stateproc.options import BY_NAME
-from stateproc.storage.filesystem import absolute, is_within, join, kind_of, parent
+from stateproc.storage.store import StorePath
+from stateproc.storage.uris import is_within, join, parent
 
 
 def ls_command(arguments: Namespace) -> int:
@@ -52,7 +53,7 @@ def ls_command(arguments: Namespace) -> int:
     orphans = None
     if arguments.orphans:
         with counting("listing files", "directories") as advance:
-            orphans = orphans_of(catalog, options, min_age=min_age, listed=advance)
+            orphans = orphans_of(catalog, min_age=min_age, listed=advance)
     if arguments.json:
         text = json.dumps(_report(catalog, configuration, missing, orphans), ensure_ascii=False, indent=2)
         # Names of files that are no UTF-8 contain surrogates, which become escapes of JSON.
@@ -78,7 +79,7 @@ def _roots(
             where=Where(file=configuration.path),
             advice="give the directory to list: the jobs may set it themselves",
         )
-    missing = [path for path in configuration.directories if kind_of(absolute(path), options) is None]
+    missing = [path for path in configuration.directories if not StorePath.of(path, options).exists()]
     roots = [path for path in configuration.directories if path not in missing]
     if not roots:
         raise MissingFile(
@@ -93,7 +94,7 @@ def _catalog(roots: list[str], options: Mapping[str, Any]) -> SnapshotCatalog:
     with counting("listing", "directories") as advance:
         discovery = discover(roots, options, advance)
     with progress("reading _metadata", sum(item.metadata_bytes for item in discovery.complete)) as read:
-        return catalog_of(discovery, options, read)
+        return catalog_of(discovery, read)
 
 
 def _report(

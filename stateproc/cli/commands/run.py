@@ -23,8 +23,6 @@ from stateproc.html.units import human_bytes
 from stateproc.jobs.engines import LOCAL
 from stateproc.jobs.prepared_run import PreparedRun
 from stateproc.jobs.run_report import RunReport
-from stateproc.storage.filesystem import join
-from stateproc.storage.listing import file_facts, scan_directory
 from stateproc.writers.plan.savepoint_plan import SavepointPlan
 from stateproc.writers.write_result import WriteReport
 
@@ -111,18 +109,11 @@ def run_progress(phase: str, run: PreparedRun, engine: str) -> Iterator[None]:
 
 def written_bytes(run: PreparedRun) -> int:
     """Return the bytes of the files in the target so far; 0 where it cannot be listed."""
-    options = run.target_options
     try:
-        entries = [entry for entry in scan_directory(run.target, options) if not entry.is_directory]
-        sizes = (entry.size if entry.size is not None else _size(join(run.target, entry.name)) for entry in entries)
-        return sum(sizes)
+        found = [entry.status() for entry in run.target_path.entries() if not entry.is_directory]
+        return sum(status.size for status in found if status is not None)
     except SnapshotError:
         return 0
-
-
-def _size(uri: str) -> int:
-    facts = file_facts(uri)
-    return 0 if facts is None else facts.size
 
 
 # Draw the report of a job's run.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from stateproc.catalog.entries import utc_time
 from stateproc.errors import SnapshotError
 from stateproc.html.cards import TypeNode, type_tree
 from stateproc.model.operator import Operator
@@ -15,7 +16,6 @@ from stateproc.reports.inspect_report import Report
 from stateproc.reports.kafka_offsets import kafka_offsets
 from stateproc.reports.rocksdb_report import operator_tables
 from stateproc.reports.state_times import StateTimes
-from stateproc.storage.filesystem import modified_at
 
 if TYPE_CHECKING:
     from stateproc.model.snapshot import SnapshotContents
@@ -69,13 +69,22 @@ def page_report(
     notes: list[str] = []
     return PageReport(
         inspect=inspect,
-        written=modified_at(snapshot.location.metadata_uri, snapshot.location.storage_options),
+        written=_written(snapshot),
         columns=dict(_columns(operators)),
         rocksdb=dict(_rocksdb(_largest_first(operators, inspect), scan, notes)),
         times=times,
         offsets=_offsets(operators, notes),
         notes=notes,
     )
+
+
+def _written(snapshot: SnapshotContents) -> datetime | None:
+    """Return when ``_metadata`` was written; None where its store does not say, or cannot be reached any more."""
+    try:
+        status = snapshot.location.metadata.status()
+    except SnapshotError:
+        return None
+    return utc_time(None if status is None else status.modified)
 
 
 def _columns(operators: Sequence[Operator]) -> Iterator[tuple[StateKey, tuple[TypeNode, ...]]]:

@@ -10,6 +10,7 @@ from rocksdict import BlockBasedIndexType, BlockBasedOptions, DBCompressionType,
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb import DatabaseFile, rocksdb_entries
 from stateproc.storage import FileSource, InlineSource
+from stateproc.storage.store import StorePath
 
 FORMS = {
     "plain": (5, DBCompressionType.none, None),
@@ -54,7 +55,7 @@ def write_database(
 def database(directory: Path) -> list[DatabaseFile]:
     """The files of a directory."""
     return [
-        DatabaseFile(path.name, FileSource(str(path), path.stat().st_size))
+        DatabaseFile(path.name, FileSource(StorePath(str(path)), path.stat().st_size))
         for path in sorted(directory.iterdir())
         if path.is_file()
     ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stateproc.storage.filesystem import filesystem
+from stateproc.storage.store import StorePath
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ class RemoteStore:
 
     @property
     def fs(self) -> Any:
-        return filesystem(self.root, self.options)[0]
+        return StorePath(self.root, self.options).filesystem()[0]
 
     def path(self, uri: str) -> str:
         """The path that the file system's methods take."""
-        return str(filesystem(uri, self.options)[1])
+        return str(StorePath(uri, self.options).filesystem()[1])
 
     def upload(self, directory: Path, name: str) -> str:
         """Copy a directory into the store, if it is not there yet; return its URI."""

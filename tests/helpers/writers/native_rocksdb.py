@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from stateproc.flink_versions import release as release_of
 from stateproc.snapshot.snapshot import Snapshot
+from stateproc.storage.store import StorePath
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.formats.entry_batches import FILE_ENTRIES
 from stateproc.writers.formats.keyed_file import KeyedStateHeader
@@ -24,7 +25,7 @@ from tests.helpers.writers.raw_copies import carried_batches
 
 def write_native(snapshot: Snapshot, target: Path, release: str, options: TableOptions) -> None:
     """All keyed state of ``snapshot`` as RocksDB databases in ``target``, all other state as it is."""
-    commit = Commit.begin(target, sources=[snapshot.location.directory_uri])
+    commit = Commit.begin(StorePath.of(target), sources=[snapshot.location.directory_uri])
     plan = copy_plan(
         [
             replace(

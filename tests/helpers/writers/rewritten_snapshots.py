@@ -20,6 +20,7 @@ from stateproc.model.operator import Operator
 from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot.snapshot import Snapshot
+from stateproc.storage.store import StorePath
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.canonical import CanonicalWriter
@@ -45,7 +46,7 @@ class Rewrite:
 
     def write(self, snapshot: Snapshot, target: Path, **options: Any) -> Snapshot:
         """``snapshot`` written canonical to ``target``; opened."""
-        commit = Commit.begin(str(target), sources=[snapshot.path])
+        commit = Commit.begin(StorePath.of(str(target)), sources=[snapshot.path])
         operators = tuple(self._operator(operator, commit.staging) for operator in snapshot.operators)
         commit.complete(replace(snapshot.metadata, operators=operators), max(snapshot.metadata.version, 3))
         return stateproc.open(str(target), **options)
@@ -135,7 +136,7 @@ def _operator_states(operator: Operator, staging: Staging) -> Mapping[int, Opera
 def copied(snapshot: Snapshot, target: Path, **options: Any) -> Snapshot:
     """``snapshot`` with all its files copied beside a ``_metadata`` of its own; opened."""
     plan = copy_plan(snapshot.metadata.operators, snapshot.location)
-    commit = Commit.begin(str(target), sources=[snapshot.path])
+    commit = Commit.begin(StorePath.of(str(target)), sources=[snapshot.path])
     handles = [pickle.loads(pickle.dumps(copy)).run(commit.staging) for copy in plan.copies]
     metadata = replace(snapshot.metadata, operators=plan.finish(handles))
     commit.complete(metadata, max(snapshot.metadata.version, 3))

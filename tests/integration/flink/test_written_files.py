@@ -19,6 +19,7 @@ from stateproc.metadata.handles import KeyGroupsHandle, OperatorStreamHandle
 from stateproc.model.operator_state import OperatorFile
 from stateproc.readers.keyed_file import KeyedFile
 from stateproc.serializers import LayoutContext
+from stateproc.storage.store import StorePath
 from stateproc.wire import Cursor
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
@@ -123,7 +124,7 @@ def operator_state(file: OperatorFile, staging: Staging, case: Case) -> Operator
 def write_again(release: str, case: Case, target: Path) -> None:
     """The whole snapshot, file by file."""
     snapshot = stateproc.open(opened(release, case).snapshot)
-    begun = Commit.begin(target, sources=[snapshot.location.directory_uri])
+    begun = Commit.begin(StorePath.of(target), sources=[snapshot.location.directory_uri])
     ctx = LayoutContext(kryo=release_of(release).kryo)
     operators = []
     for operator in snapshot.operators:

@@ -9,6 +9,7 @@ import pytest
 
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.readers.rocksdb import database_files
+from stateproc.storage.store import StorePath
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.rocksdb.block_builder import COMPRESSIONS
@@ -30,7 +31,7 @@ NEW_KEY = (b"\xff\xffnew", b"a,b")
 
 def database(root: Path, max_parallelism: int, options: TableOptions) -> None:
     """A database in the folder layout that Flink restores it to."""
-    staging: Staging = Commit.begin(root / "savepoint").staging
+    staging: Staging = Commit.begin(StorePath.of(root / "savepoint")).staging
     handle, _ = written(staging, ENTRIES, STATES, max_parallelism, options, at_once=1000)
     (root / "db").mkdir()
     for file in database_files(handle, staging.location):

@@ -13,7 +13,7 @@ import s3fs
 import stateproc
 from stateproc.catalog.entries import CatalogEntry
 from stateproc.errors import MissingFile
-from stateproc.storage.filesystem import filesystem
+from stateproc.storage.store import StorePath
 from tests.helpers.paths import FIXTURES
 from tests.helpers.stores.hdfs import hdfs
 from tests.helpers.stores.object_store import BUCKET, Store, object_store
@@ -65,7 +65,7 @@ def test_object_store(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_hdfs(tmp_path: Path) -> None:
     with hdfs(tmp_path) as uri:
-        fs, _ = filesystem(uri)
+        fs, _ = StorePath(uri).filesystem()
         RemoteStore(uri, {}).upload(CHAIN, "flink")
         entries = stateproc.ls(f"{uri}/flink")
         assert facts(entries, f"{uri}/flink") == facts(stateproc.ls(CHAIN), CHAIN)

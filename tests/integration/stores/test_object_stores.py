@@ -17,6 +17,7 @@ from stateproc.errors import InvalidOption, MissingFile, StoreUnavailable, Write
 from stateproc.metadata import OperatorEntry, SnapshotMetadata, SubtaskState
 from stateproc.metadata.handles import KeyGroupsHandle, RelativeFileHandle
 from stateproc.storage import locate
+from stateproc.storage.store import StorePath
 from stateproc.writers.commit.commit import Commit
 from tests.helpers.paths import FIXTURES
 from tests.helpers.stores.object_store import BUCKET, Store, object_store
@@ -83,7 +84,7 @@ def test_a_store_that_does_not_answer() -> None:
         locate(f"s3://{BUCKET}/s", options)
     assert caught.value.advice == "check the address and the storage options (credentials, endpoint)"
     with pytest.raises(StoreUnavailable, match="Could not connect"):
-        Commit.begin(f"s3://{BUCKET}/s", storage_options=options)
+        Commit.begin(StorePath.of(f"s3://{BUCKET}/s", options))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_the_command_line_takes_a_client_s_settings(store: Store, capsys: pytest
 
 
 def begun(store: Store, prefix: str, **more: Any) -> Commit:
-    return Commit.begin(f"s3://{BUCKET}/{prefix}", storage_options=store.options, **more)
+    return Commit.begin(StorePath.of(f"s3://{BUCKET}/{prefix}", store.options), **more)
 
 
 def metadata(*handles: RelativeFileHandle) -> SnapshotMetadata:
@@ -176,14 +177,14 @@ def test_a_large_file_given_up_leaves_no_parts(store: Store) -> None:
 def test_a_source_is_not_written_to_by_another_name(store: Store, scheme: str) -> None:
     for target in (f"{scheme}://{BUCKET}/job/chk-3", f"{scheme}://{BUCKET}/job/chk-3/in", f"{scheme}://{BUCKET}/job"):
         with pytest.raises(InvalidOption, match="made from"):
-            Commit.begin(target, sources=[f"s3a://{BUCKET}/job/chk-3"], storage_options=store.options)
+            Commit.begin(StorePath.of(target, store.options), sources=[f"s3a://{BUCKET}/job/chk-3"])
 
 
 def test_no_bucket_is_made(store: Store) -> None:
     with pytest.raises(WriteFailed, match=r"cannot be written.*bucket does not exist"):
-        Commit.begin("s3://mistyped/savepoints/1", storage_options=store.options)
+        Commit.begin(StorePath.of("s3://mistyped/savepoints/1", store.options))
     assert [item["Name"] for item in store.client.list_buckets()["Buckets"]] == [BUCKET]
-    Commit.begin(f"s3://{BUCKET}", storage_options=store.options, overwrite=True).abort()
+    Commit.begin(StorePath.of(f"s3://{BUCKET}", store.options), overwrite=True).abort()
     assert [item["Name"] for item in store.client.list_buckets()["Buckets"]] == [BUCKET]
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 import stateproc
 from stateproc import InvalidOption, OperatorBootstrap, SavepointWriter
 from stateproc.errors import MissingFile
-from stateproc.storage.filesystem import filesystem
+from stateproc.storage.store import StorePath
 from stateproc.writers.commit.commit import Commit
 from tests.helpers.stores.hdfs import hdfs
 from tests.helpers.stores.remote_store import RemoteStore
@@ -31,7 +31,7 @@ def upload(store: str, directory: Path, name: str) -> str:
 
 
 def names(store: str, name: str) -> list[str]:
-    fs, _ = filesystem(store)
+    fs, _ = StorePath(store).filesystem()
     return sorted(path.removeprefix(f"/{name}/") for path in fs.find(f"/{name}"))
 
 
@@ -72,14 +72,14 @@ def test_a_process_that_has_read_can_start_others(store: str, fixtures: Path) ->
 
 
 def test_files_given_up_and_writes_that_are_over(store: str) -> None:
-    write = Commit.begin(f"{store}/given-up/deep")
+    write = Commit.begin(StorePath.of(f"{store}/given-up/deep"))
     file = write.staging.new_file()
     file.write(bytes(5 << 20))
     assert file.name in names(store, "given-up/deep")
     file.discard()
     assert len(names(store, "given-up/deep")) == 1
     write.abort()
-    assert not filesystem(store)[0].exists("/given-up/deep")
+    assert not StorePath(store).filesystem()[0].exists("/given-up/deep")
 
 
 def test_spark_writes_replaces_and_reads(spark: SparkSession, store: str) -> None:

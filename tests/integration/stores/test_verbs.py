@@ -9,6 +9,7 @@ import pytest
 
 import stateproc
 from stateproc.cli import main
+from stateproc.storage.store import StorePath
 from stateproc.writers.commit.commit import Commit
 from tests.helpers.paths import DEMO
 from tests.helpers.stores.object_store import Store, object_store
@@ -51,7 +52,7 @@ def test_a_write_that_was_killed_before_its_first_file(store: Store, monkeypatch
         monkeypatch.setenv(name, value)
     target = "s3://flink/killed"
     for options in ([], ["--overwrite"]):
-        Commit.begin(target, overwrite=bool(options))
+        Commit.begin(StorePath.of(target), overwrite=bool(options))
         assert main(["copy", SOURCE, target, *options]) == 0
         assert len(stateproc.open(target).operators) == 3
         assert not [item for item in store.names("killed") if item.startswith(".")]

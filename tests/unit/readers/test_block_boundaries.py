@@ -11,6 +11,7 @@ import stateproc.readers.canonical.reader as canonical
 import stateproc.readers.heap.reader as heap
 from stateproc.readers.key_group_blocks import BLOCK_BYTES, FILE_BLOCK_BYTES, BlockSizing, KeyGroupRange, plain_blocks
 from stateproc.storage import FileSource, InlineSource
+from stateproc.storage.store import StorePath
 from tests.helpers.fixtures import fixtures
 from tests.helpers.sweeps import exhaustive
 
@@ -48,7 +49,7 @@ def test_unconsumed_bytes_are_returned_again_and_blocks_grow_if_nothing_is_consu
 def test_blocks_of_files_are_larger_where_entries_are_large(entries: int, then: int, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(bytes(40 << 20))
-    source = FileSource(str(file), 40 << 20)
+    source = FileSource(StorePath(str(file)), 40 << 20)
     sizing = BlockSizing(source)
     blocks = plain_blocks(source, [KeyGroupRange(0, 0, 40 << 20)], sizing=sizing)
     assert len(next(blocks).data) == FILE_BLOCK_BYTES

@@ -12,6 +12,7 @@ import pytest
 from stateproc.errors import AccessDenied, CorruptSnapshot
 from stateproc.storage import FileSource, InlineSource
 from stateproc.storage.ranges import ReadAhead, reading_ahead
+from stateproc.storage.store import StorePath
 from tests.helpers.stores.counting_filesystem import Count, CountedFileSystem, counted, counting
 from tests.helpers.sweeps import sampled
 
@@ -27,11 +28,11 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def remote(file: Path) -> FileSource:
-    return FileSource(counted(file), SIZE)
+    return FileSource(StorePath(counted(file)), SIZE)
 
 
 def threads() -> int:
-    return sum(thread.name.startswith("stateproc-read-ahead") for thread in threading.enumerate())
+    return sum(thread.name.startswith("stateproc-requests") for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize("step", [sampled(100_000), 3 * MB, 4 * MB, 9 * MB + 1, SIZE])
@@ -103,7 +104,7 @@ def test_an_error_of_a_request_is_raised_to_the_reader(file: Path, monkeypatch: 
 
 
 def test_local_files_and_bytes_in_memory_are_read_as_they_are(file: Path) -> None:
-    for source in (FileSource(str(file), SIZE), InlineSource("inline", b"abc")):
+    for source in (FileSource(StorePath(str(file)), SIZE), InlineSource("inline", b"abc")):
         with reading_ahead(source, [(0, 3)]) as found:
             assert found is source
 

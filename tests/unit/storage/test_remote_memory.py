@@ -13,6 +13,7 @@ from stateproc.errors import CorruptSnapshot
 from stateproc.metadata.handles import FileHandle
 from stateproc.storage import FileSource, SnapshotLocation, open_handle
 from stateproc.storage.remote_memory import RemoteMemory, StoredFile
+from stateproc.storage.store import StorePath
 from tests.helpers.paths import FIXTURES
 from tests.helpers.stores.counting_filesystem import counted, counting
 from tests.helpers.sweeps import sampled
@@ -27,7 +28,7 @@ def location(tmp_path: Path) -> SnapshotLocation:
     for name in ("a", "b"):
         (tmp_path / "shared" / name).write_bytes(name.encode() * SIZE)
     (tmp_path / "chk-1").mkdir()
-    return SnapshotLocation(counted(tmp_path / "chk-1"), counted(tmp_path / "chk-1/_metadata"))
+    return SnapshotLocation(StorePath(counted(tmp_path / "chk-1/_metadata")))
 
 
 def opened(location: SnapshotLocation, name: str, size: int = SIZE) -> FileSource:
@@ -52,7 +53,7 @@ def test_a_file_that_is_elsewhere_than_the_first_one_is_found(location: Snapshot
 
 
 def test_small_reads_are_requested_once_for_a_snapshot(location: SnapshotLocation) -> None:
-    other = SnapshotLocation(location.directory_uri, location.metadata_uri)
+    other = SnapshotLocation(location.metadata)
     with counting() as count:
         for _ in range(3):
             assert opened(location, "a").read(10, 64 << 10) == b"a" * (64 << 10)

@@ -30,17 +30,9 @@ from stateproc.metadata.handles import (
     RelativeFileHandle,
     SegmentHandle,
 )
-from stateproc.storage import (
-    FileSource,
-    InlineSource,
-    SnapshotLocation,
-    list_directory,
-    locate,
-    open_handle,
-    read_ranges,
-)
-from stateproc.storage.filesystem import explained, modified_at
+from stateproc.storage import FileSource, InlineSource, SnapshotLocation, locate, open_handle, read_ranges
 from stateproc.storage.remote_memory import StoredFile
+from stateproc.storage.store import FileStatus, StorePath
 from tests.helpers.paths import FIXTURES
 from tests.helpers.sweeps import exhaustive
 
@@ -56,7 +48,7 @@ def put(path: Path, data: bytes = b"m") -> Path:
 def test_a_snapshot_is_located_by_directory_or_file_in_every_spelling(tmp_path: Path) -> None:
     directory = tmp_path / "savepoint-abcdef-0123456789ab"
     put(directory / "_metadata")
-    expected = SnapshotLocation(str(directory), f"{directory}/_metadata")
+    expected = SnapshotLocation(StorePath(f"{directory}/_metadata"))
     spellings = [
         directory,
         f"{directory}/",
@@ -152,7 +144,7 @@ def test_unknown_and_uninstalled_file_systems() -> None:
 def test_storage_errors_are_typed_and_other_errors_are_not_caught(
     raised: Exception, expected: type[Exception], text: str
 ) -> None:
-    with pytest.raises(expected, match=text), explained("s3://bucket/file"):
+    with pytest.raises(expected, match=text), StorePath("s3://bucket/file").explained():
         raise raised
 
 
@@ -183,7 +175,7 @@ def test_whole_files_and_segments(location: SnapshotLocation, tmp_path: Path) ->
 @pytest.mark.parametrize(("start", "length"), [(-1, 1), (0, 11), (11, 0), (5, -1), (2**62, 2**62)])
 def test_reads_outside_a_file_are_refused(location: SnapshotLocation, tmp_path: Path, start: int, length: int) -> None:
     path = put(tmp_path / "abs", b"0123456789")
-    for source in (InlineSource("i", b"0123456789"), FileSource(str(path), 10)):
+    for source in (InlineSource("i", b"0123456789"), FileSource(StorePath(str(path)), 10)):
         with pytest.raises(CorruptSnapshot, match="outside of 10 bytes"):
             source.read(start, length)
         with pytest.raises(CorruptSnapshot, match="10 bytes where at most 9"):
@@ -297,7 +289,7 @@ def remote(request: pytest.FixtureRequest) -> tuple[FileSource, bytes]:
     data = bytes(range(251)) * (10 * (1 << 20) // 251)
     path = f"/remote/{request.node.name}"
     fsspec.filesystem("memory").pipe(path, data)
-    return FileSource(f"memory:/{path}", len(data)), data
+    return FileSource(StorePath(f"memory:/{path}"), len(data)), data
 
 
 @pytest.mark.parametrize(("start", "length"), [(0, 1), (7, 4 << 20), (1, (4 << 20) + 1), (5, (10 << 20) - 1000)])
@@ -310,7 +302,7 @@ def test_large_reads_are_split_into_requests(remote: tuple[FileSource, bytes], s
 
 def test_large_reads_of_shorter_files_are_refused(remote: tuple[FileSource, bytes]) -> None:
     source, data = remote
-    longer = FileSource(source.uri, len(data) + 10, whole=False)
+    longer = FileSource(StorePath(source.uri), len(data) + 10, whole=False)
     longer._found.append(StoredFile(source.uri, longer.size))
     with pytest.raises(CorruptSnapshot, match=f"{len(data) + 10} bytes wanted, {len(data)} there"):
         longer.read_into(0, memoryview(bytearray(len(data) + 10)))
@@ -336,11 +328,13 @@ def test_list_directory(tmp_path: Path) -> None:
     put(tmp_path / "b", b"123")
     (tmp_path / "a").mkdir()
     listed: list[Any] = [
-        (e.name, e.size if not e.is_directory else 0, e.is_directory) for e in list_directory(str(tmp_path))
+        (entry.name, entry.is_directory, status and status.size)
+        for entry in StorePath(str(tmp_path)).entries()
+        for status in [entry.status()]
     ]
-    assert listed == [("a", 0, True), ("b", 3, False)]
+    assert listed == [("a", True, None), ("b", False, 3)]
     with pytest.raises(MissingFile, match="no such file"):
-        list_directory(str(tmp_path / "c"))
+        StorePath(str(tmp_path / "c")).entries()
 
 
 @pytest.mark.processes
@@ -365,10 +359,9 @@ def test_import_does_not_load_heavy_packages() -> None:
 def test_file_systems_say_when_a_file_was_written(
     monkeypatch: pytest.MonkeyPatch, info: dict[str, Any], seconds: float | None
 ) -> None:
-    monkeypatch.setattr("stateproc.storage.filesystem.filesystem", lambda uri, options: (_Info(info), uri))
-    found = modified_at("x://y")
-    assert (None if found is None else found.timestamp()) == seconds
-    assert found is None or found.utcoffset() == timedelta(0)
+    monkeypatch.setattr(StorePath, "filesystem", lambda path: (_Info({"type": "file", **info}), path.uri))
+    status = StorePath("x://y").status()
+    assert status is not None and status.modified == seconds
 
 
 class _Info:
@@ -379,8 +372,11 @@ class _Info:
         return self._info
 
 
-def test_a_missing_file_was_never_written(tmp_path: Path) -> None:
-    assert modified_at(str(tmp_path / "missing")) is None
-    (tmp_path / "file").touch()
-    found = modified_at(str(tmp_path / "file"))
-    assert found is not None and abs(found.timestamp() - (tmp_path / "file").stat().st_mtime) < 1
+def test_what_exists(tmp_path: Path) -> None:
+    path = StorePath(str(tmp_path))
+    (tmp_path / "file").write_bytes(b"abc")
+    os.mkfifo(tmp_path / "pipe")
+    assert (path / "file").status() == FileStatus(3, (tmp_path / "file").stat().st_mtime)
+    assert path.exists() and path.file_status() is None
+    # Reading a pipe would wait for ever.
+    assert [(path / name).status() for name in ("missing", "pipe", "file/below")] == [None] * 3

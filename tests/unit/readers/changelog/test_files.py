@@ -25,6 +25,7 @@ from stateproc.readers.changelog.spill_buckets import Buckets
 from stateproc.readers.splits import StateScan
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage import SnapshotLocation
+from stateproc.storage.store import StorePath
 from tests.helpers.byte_builders.changelog import (
     ADD_ELEMENT,
     LIST,
@@ -129,7 +130,7 @@ def test_a_damaged_change_is_reported_with_file_state_and_offset(tmp_path: Path)
 def test_seeking_backwards_in_compressed_content_decompresses_it_again(tmp_path: Path) -> None:
     plain = bytes(range(256)) * 2000
     path = log_file(tmp_path / "log", plain, compressed=True)
-    location = SnapshotLocation(str(tmp_path), str(tmp_path / "_metadata"))
+    location = SnapshotLocation(StorePath(str(tmp_path / "_metadata")))
     content = LogContent(log_source(FileHandle(path, len(plain)), location))
     content.seek(300_000)
     assert content.take(5) == plain[300_000:300_005] and content.position == 300_005
@@ -143,7 +144,7 @@ def test_seeking_backwards_in_compressed_content_decompresses_it_again(tmp_path:
 def test_content_is_read_in_growing_steps_and_once(tmp_path: Path, leading: bool, first: int) -> None:
     plain = bytes(range(256)) * (80 << 10)
     path = log_file(tmp_path / "log", plain)
-    location = SnapshotLocation(counted(tmp_path), counted(tmp_path / "_metadata"))
+    location = SnapshotLocation(StorePath(counted(tmp_path / "_metadata")))
     with counting() as count:
         content = LogContent(log_source(FileHandle(f"counted://{path}", len(plain)), location), leading=leading)
         for at in range(0, len(plain), 100_000):
@@ -166,7 +167,7 @@ def test_remote_files_are_opened_ahead_and_read_in_order(tmp_path: Path, leading
     paths = [log_file(tmp_path / f"log-{number}", content) for number, content in enumerate(contents)]
     streams = [FileHandle(f"counted://{path}", len(content)) for path, content in zip(paths, contents, strict=True)]
     handle = FileChangelogHandle(13, 0, 64, tuple((0, stream) for stream in streams), 0, 0, "log")
-    location = SnapshotLocation(counted(tmp_path), counted(tmp_path / "_metadata"))
+    location = SnapshotLocation(StorePath(counted(tmp_path / "_metadata")))
     with counting(together=2) as count:
         found = [change.data for change in log_changes([handle], location, lambda _: True, leading=leading)]
     assert found == ([] if leading else [bytes([number]) * 10 for number in range(20)])

@@ -30,6 +30,7 @@ from stateproc.readers.rocksdb import (
     table_properties,
 )
 from stateproc.storage import FileSource
+from stateproc.storage.store import StorePath
 from tests.helpers.rocksdb.databases import contents, database, in_memory, inline
 from tests.helpers.sweeps import exhaustive
 
@@ -65,7 +66,7 @@ def write(directory: Path, made: Options, *, seed: int = 1, keys: int = 3000) ->
 
 
 def ssts(directory: Path) -> list[FileSource]:
-    return [FileSource(str(path), path.stat().st_size) for path in sorted(directory.glob("*.sst"))]
+    return [FileSource(StorePath(str(path)), path.stat().st_size) for path in sorted(directory.glob("*.sst"))]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import stateproc
 from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot
-from stateproc.storage.filesystem import kind_of
+from stateproc.storage.store import StorePath
 from stateproc.writers.spark.data_source_writer import writer_of
 
 MICROS = [-1, -1000, -1001, 0, 999, 1_700_000_000_123_456]
@@ -106,7 +106,7 @@ def test_an_in_memory_path_is_refused() -> None:
     rows = pa.table({"key": [1], "value": [2]})
     with pytest.raises(InvalidOption, match="memory of one process"):
         writer_of(options, from_arrow_schema(rows.schema), False)
-    assert kind_of("memory://unused/s") is None
+    assert not StorePath("memory://unused/s").exists()
 
 
 @pytest.mark.parametrize(

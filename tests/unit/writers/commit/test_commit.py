@@ -20,6 +20,7 @@ from stateproc.errors import InvalidOption, MissingFile, WriteFailed
 from stateproc.metadata import OperatorEntry, SnapshotMetadata, SubtaskState, read_metadata
 from stateproc.metadata.handles import ByteStreamHandle, KeyGroupsHandle, RelativeFileHandle
 from stateproc.storage import locate, writing
+from stateproc.storage.store import StorePath
 from stateproc.writers.commit import commit
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging, StateFile, run_of_file, run_of_marker
@@ -46,7 +47,7 @@ def state_file(staging: Staging, data: bytes = BIG) -> Handle:
 
 def write_snapshot(target: Path | str, *, overwrite: bool = False, checkpoint_id: int = 1) -> list[str]:
     """Write a snapshot with one file handle and one inline handle; return the names of its files."""
-    begun = Commit.begin(target, overwrite=overwrite)
+    begun = Commit.begin(StorePath.of(target), overwrite=overwrite)
     handles = [state_file(begun.staging), state_file(begun.staging, b"small")]
     assert begun.complete(metadata(*handles, checkpoint_id=checkpoint_id), 4) == ()
     return [handle.path for handle in handles if isinstance(handle, RelativeFileHandle)]
@@ -62,7 +63,7 @@ def checkpoint_id(directory: Path) -> int:
 
 def test_a_completed_write(tmp_path: Path) -> None:
     target = tmp_path / "a" / "savepoint"
-    begun = Commit.begin(target)
+    begun = Commit.begin(StorePath.of(target))
     staging = pickle.loads(pickle.dumps(begun.staging))
     (marker,) = names(target)
     assert run_of_marker(marker) == staging.run
@@ -86,7 +87,7 @@ def test_an_aborted_write_leaves_no_files(tmp_path: Path) -> None:
     for target, expected in ((tmp_path / "new", []), (tmp_path / "there", [])):
         if target.name == "there":
             target.mkdir()
-        begun = Commit.begin(target)
+        begun = Commit.begin(StorePath.of(target))
         state_file(begun.staging)
         begun.abort()
         assert names(target) == expected
@@ -94,7 +95,7 @@ def test_an_aborted_write_leaves_no_files(tmp_path: Path) -> None:
 
 
 def test_a_task_that_ends_after_the_abort_leaves_no_files(tmp_path: Path) -> None:
-    begun = Commit.begin(tmp_path / "s")
+    begun = Commit.begin(StorePath.of(tmp_path / "s"))
     open_file, unused = begun.staging.new_file(), begun.staging.new_file()
     open_file.write(BIG)
     begun.abort()
@@ -108,7 +109,7 @@ def test_a_task_that_ends_after_the_abort_leaves_no_files(tmp_path: Path) -> Non
 
 
 def test_a_task_that_ends_after_the_commit_leaves_no_files(tmp_path: Path) -> None:
-    begun = Commit.begin(tmp_path / "s")
+    begun = Commit.begin(StorePath.of(tmp_path / "s"))
     file, late = state_file(begun.staging), begun.staging.new_file()
     late.write(BIG)
     begun.complete(metadata(file), 4)
@@ -123,7 +124,7 @@ def test_files_of_an_attempt_that_ends_during_the_commit_are_removed(
 ) -> None:
     """An attempt may create further files until it learns that the write is over."""
     target = tmp_path / "savepoint"
-    begun = Commit.begin(target)
+    begun = Commit.begin(StorePath.of(target))
     file, late = state_file(begun.staging), pickle.loads(pickle.dumps(begun.staging))
     ended: list[Handle | str] = []
 
@@ -155,7 +156,7 @@ def test_files_of_an_attempt_that_ends_during_the_commit_are_removed(
 
 
 def test_an_attempt_that_fails_removes_its_file(tmp_path: Path) -> None:
-    begun = Commit.begin(tmp_path / "s")
+    begun = Commit.begin(StorePath.of(tmp_path / "s"))
     with pytest.raises(ZeroDivisionError), begun.staging.new_file() as file:
         file.write(BIG)
         raise ZeroDivisionError
@@ -164,8 +165,9 @@ def test_an_attempt_that_fails_removes_its_file(tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal, sys
+from stateproc.storage.store import StorePath
 from stateproc.writers.commit.commit import Commit
-begun = Commit.begin(sys.argv[1], overwrite=sys.argv[2] == "overwrite")
+begun = Commit.begin(StorePath.of(sys.argv[1]), overwrite=sys.argv[2] == "overwrite")
 with begun.staging.new_file() as file:
     file.write(bytes(30_000))
 open_file = begun.staging.new_file()
@@ -224,14 +226,14 @@ def test_overwrite_keeps_files_that_do_not_belong_to_the_snapshot(tmp_path: Path
 def test_existing_snapshots_files_and_directories_are_not_overwritten(tmp_path: Path) -> None:
     write_snapshot(tmp_path / "s")
     with pytest.raises(InvalidOption, match="a snapshot is here already") as caught:
-        Commit.begin(tmp_path / "s")
+        Commit.begin(StorePath.of(tmp_path / "s"))
     assert "mode 'overwrite'" in str(caught.value)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("mine")
     with pytest.raises(InvalidOption, match=r"holds other files: notes\.txt"):
-        Commit.begin(tmp_path / "other")
+        Commit.begin(StorePath.of(tmp_path / "other"))
     with pytest.raises(InvalidOption, match="the path is a file"):
-        Commit.begin(tmp_path / "other" / "notes.txt")
+        Commit.begin(StorePath.of(tmp_path / "other" / "notes.txt"))
     assert names(tmp_path / "other") == ["notes.txt"]
 
 
@@ -242,8 +244,8 @@ def test_writing_to_a_source_of_the_snapshot_is_refused(tmp_path: Path) -> None:
     for target in (source, source / "below", tmp_path / "link", f"file://{source}/", tmp_path / "x" / ".." / "s"):
         for named in (str(source), f"file:{source}/", str(tmp_path / "link")):
             with pytest.raises(InvalidOption, match="onto one that it is made from"):
-                Commit.begin(target, overwrite=True, sources=[named])
-    Commit.begin(tmp_path / "s2", sources=[str(source)]).abort()
+                Commit.begin(StorePath.of(target), overwrite=True, sources=[named])
+    Commit.begin(StorePath.of(tmp_path / "s2"), sources=[str(source)]).abort()
     assert len(names(source)) == 2
 
 
@@ -256,18 +258,18 @@ def test_writing_to_a_parent_directory_of_a_source_is_refused(tmp_path: Path, ov
     for target in (root, tmp_path, tmp_path / "link", f"file://{root}/"):
         for source in (f"{root}/chk-3", f"{tmp_path}/link/chk-3/"):
             with pytest.raises(InvalidOption, match=r"holds one it is made from: .*/job/chk-3"):
-                Commit.begin(target, overwrite=overwrite, sources=[source])
+                Commit.begin(StorePath.of(target), overwrite=overwrite, sources=[source])
     assert names(root) == ["chk-3"] and len(names(root / "chk-3")) == 2
-    Commit.begin(tmp_path / "jo", sources=[f"{root}/chk-3"]).abort()
+    Commit.begin(StorePath.of(tmp_path / "jo"), sources=[f"{root}/chk-3"]).abort()
     with pytest.raises(InvalidOption, match="that holds one it is made from"):
-        Commit.begin("memory://bucket/job", overwrite=overwrite, sources=["memory://bucket/job/chk-3"])
+        Commit.begin(StorePath.of("memory://bucket/job"), overwrite=overwrite, sources=["memory://bucket/job/chk-3"])
 
 
 def test_beginning_an_overwrite_removes_no_files_of_an_unreadable_snapshot(tmp_path: Path) -> None:
     target = tmp_path / "s"
     (old,) = write_snapshot(target)
     (target / "_metadata").write_bytes(b"damaged")
-    begun = Commit.begin(target, overwrite=True)
+    begun = Commit.begin(StorePath.of(target), overwrite=True)
     assert old in names(target)
     begun.abort()
     assert names(target) == ["_metadata", old]
@@ -275,9 +277,9 @@ def test_beginning_an_overwrite_removes_no_files_of_an_unreadable_snapshot(tmp_p
 
 def test_the_later_of_two_concurrent_writes_is_committed(tmp_path: Path) -> None:
     target = tmp_path / "s"
-    first = Commit.begin(target)
+    first = Commit.begin(StorePath.of(target))
     handle = state_file(first.staging)
-    second = Commit.begin(target)
+    second = Commit.begin(StorePath.of(target))
     with pytest.raises(WriteFailed, match="is over"):
         state_file(first.staging)
     with pytest.raises(WriteFailed, match="is over"):
@@ -292,14 +294,14 @@ def test_a_write_superseded_during_its_commit_publishes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "s"
-    first = Commit.begin(target)
+    first = Commit.begin(StorePath.of(target))
     handle = state_file(first.staging)
     later: list[Commit] = []
 
     def publish(*arguments: Any) -> None:
         if not later:
             later.append(first)
-            later.append(Commit.begin(target))
+            later.append(Commit.begin(StorePath.of(target)))
         writing.publish(*arguments)
 
     monkeypatch.setattr(commit, "publish", publish)
@@ -313,7 +315,7 @@ def test_a_write_superseded_during_its_commit_publishes_nothing(
 
 def test_missing_files_and_files_of_another_size_are_refused(tmp_path: Path) -> None:
     target = tmp_path / "s"
-    begun = Commit.begin(target)
+    begun = Commit.begin(StorePath.of(target))
     handle = state_file(begun.staging)
     assert isinstance(handle, RelativeFileHandle)
     with pytest.raises(WriteFailed, match="has 25600 bytes instead of 9"):
@@ -325,7 +327,7 @@ def test_missing_files_and_files_of_another_size_are_refused(tmp_path: Path) -> 
 
 
 def test_invalid_metadata_is_refused(tmp_path: Path) -> None:
-    begun = Commit.begin(tmp_path / "s")
+    begun = Commit.begin(StorePath.of(tmp_path / "s"))
     more = replace(metadata(), operators=(OperatorEntry(UID, 129, 128),))
     with pytest.raises(WriteFailed, match=r"the snapshot would be none: operator .* of parallelism 129") as caught:
         begun.complete(more, 4)
@@ -383,7 +385,7 @@ def test_a_disk_that_is_full_after_any_byte_keeps_the_old_snapshot(
         disk.capacity, disk.closing = capacity, closing
         begun = None
         with pytest.raises(WriteFailed, match=r"No space left|quota") as caught:
-            begun = Commit.begin(target, overwrite=True)
+            begun = Commit.begin(StorePath.of(target), overwrite=True)
             begun.complete(metadata(state_file(begun.staging), state_file(begun.staging, b"small")), 4)
         assert "the disk is full, or a quota" in str(caught.value)
         assert str(target) in str(caught.value)
@@ -398,8 +400,9 @@ def test_a_disk_that_is_full_after_any_byte_keeps_the_old_snapshot(
 LIMITED = """
 import resource, signal, sys
 from stateproc.errors import WriteFailed
+from stateproc.storage.store import StorePath
 from stateproc.writers.commit.commit import Commit
-begun = Commit.begin(sys.argv[1])
+begun = Commit.begin(StorePath.of(sys.argv[1]))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
 try:
@@ -423,7 +426,7 @@ def test_the_file_size_limit_of_the_operating_system_is_reported(tmp_path: Path)
 def test_a_directory_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(WriteFailed, match="cannot be written"):
-        Commit.begin(tmp_path / "file" / "below")
+        Commit.begin(StorePath.of(tmp_path / "file" / "below"))
 
 
 def test_commit_on_an_object_store(request: pytest.FixtureRequest) -> None:
@@ -431,7 +434,7 @@ def test_commit_on_an_object_store(request: pytest.FixtureRequest) -> None:
     target = f"memory://bucket/{request.node.name}"
     store = fsspec.filesystem("memory")
     path = f"/bucket/{request.node.name}"
-    begun = Commit.begin(target)
+    begun = Commit.begin(StorePath.of(target))
     unused, handle = begun.staging.new_file(), state_file(begun.staging)
     unused.write(BIG)
     begun.complete(metadata(handle), 4)
@@ -441,15 +444,15 @@ def test_commit_on_an_object_store(request: pytest.FixtureRequest) -> None:
     with pytest.raises(WriteFailed, match="is over"):
         unused.close()
     with pytest.raises(InvalidOption, match="a snapshot is here already"):
-        Commit.begin(target)
-    second = Commit.begin(target, overwrite=True)
+        Commit.begin(StorePath.of(target))
+    second = Commit.begin(StorePath.of(target), overwrite=True)
     state_file(second.staging)
     second.abort()
     assert sorted(store.find(path)) == [f"{path}/_metadata", f"{path}/{handle.path}"]
 
 
 def test_a_file_can_be_closed_twice_and_discarded_without_a_context_manager(tmp_path: Path) -> None:
-    begun = Commit.begin(tmp_path / "s")
+    begun = Commit.begin(StorePath.of(tmp_path / "s"))
     make: Callable[[], StateFile] = begun.staging.new_file
     file = make()
     file.write(BIG)

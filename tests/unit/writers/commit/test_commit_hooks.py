@@ -12,6 +12,7 @@ from stateproc import SavepointWriter
 from stateproc.errors import CheckFailed, InvalidOption, WriteFailed
 from stateproc.metadata import SnapshotMetadata
 from stateproc.storage import writing
+from stateproc.storage.store import StorePath
 from stateproc.writers.commit import commit
 from stateproc.writers.commit.commit import MANIFEST, Commit, CommitHooks
 from stateproc.writers.commit.staging import Staging
@@ -28,7 +29,7 @@ def _names(directory: Path) -> list[str]:
 
 
 def test_a_manifest_is_written_beside_the_metadata_that_it_describes(tmp_path: Path) -> None:
-    begun = Commit.begin(tmp_path / "target", hooks=CommitHooks(manifest=_manifest))
+    begun = Commit.begin(StorePath.of(tmp_path / "target"), hooks=CommitHooks(manifest=_manifest))
     begun.complete(NOTHING, 4)
     assert _names(tmp_path / "target") == ["_metadata", MANIFEST]
     assert (tmp_path / "target" / MANIFEST).read_bytes() == _manifest((tmp_path / "target/_metadata").read_bytes())
@@ -41,7 +42,7 @@ def test_a_check_that_fails_leaves_nothing(tmp_path: Path) -> None:
         seen.append((metadata, _names(tmp_path / "target")))
         raise CheckFailed("no")
 
-    begun = Commit.begin(tmp_path / "target", hooks=CommitHooks(check, _manifest))
+    begun = Commit.begin(StorePath.of(tmp_path / "target"), hooks=CommitHooks(check, _manifest))
     with pytest.raises(CheckFailed):
         begun.complete(NOTHING, 4)
     begun.abort()
@@ -54,24 +55,24 @@ def test_a_manifest_of_a_killed_write_is_no_other_file(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.mkdir()
     (target / MANIFEST).write_bytes(b"killed")
-    Commit.begin(target).complete(NOTHING, 4)
+    Commit.begin(StorePath.of(target)).complete(NOTHING, 4)
     assert _names(target) == ["_metadata"]
     (target / MANIFEST).write_bytes(b"x")
     (target / "_metadata").unlink()
     (target / "theirs").write_bytes(b"x")
     with pytest.raises(InvalidOption, match="theirs"):
-        Commit.begin(target)
+        Commit.begin(StorePath.of(target))
 
 
 def test_a_snapshot_without_manifest_that_replaces_one_with_it_removes_it(tmp_path: Path) -> None:
     target = tmp_path / "target"
-    Commit.begin(target, hooks=CommitHooks(manifest=_manifest)).complete(NOTHING, 4)
-    Commit.begin(target, overwrite=True).complete(NOTHING, 4)
+    Commit.begin(StorePath.of(target), hooks=CommitHooks(manifest=_manifest)).complete(NOTHING, 4)
+    Commit.begin(StorePath.of(target), overwrite=True).complete(NOTHING, 4)
     assert _names(target) == ["_metadata"]
 
 
 def test_a_commit_that_fails_after_its_manifest_removes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = Commit.begin(tmp_path / "target", hooks=CommitHooks(manifest=_manifest))
+    begun = Commit.begin(StorePath.of(tmp_path / "target"), hooks=CommitHooks(manifest=_manifest))
 
     def fail(uri: str, *arguments: object) -> None:
         if uri.endswith("_metadata"):
@@ -99,9 +100,9 @@ def test_what_a_killed_write_left_is_removed_but_nothing_of_others(tmp_path: Pat
     assert len(kept) > 6
     for name in kept | left:
         (target / name).touch()
-    commit.finish_killed(str(target), own)
+    commit.finish_killed(StorePath.of(str(target)), own)
     assert set(_names(target)) == kept
-    commit.finish_killed(str(target), own)
+    commit.finish_killed(StorePath.of(str(target)), own)
     assert set(_names(target)) == kept
     assert stateproc.open(str(target)).verify().problems == ()
 

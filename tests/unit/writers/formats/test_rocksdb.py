@@ -19,6 +19,7 @@ from stateproc.metadata.handles import ByteStreamHandle, IncrementalHandle
 from stateproc.readers.rocksdb import DatabaseFile, column_families, database_files, rocksdb_entries, table_properties
 from stateproc.readers.rocksdb.manifest import log_records
 from stateproc.storage import InlineSource, open_handle
+from stateproc.storage.store import StorePath
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.rocksdb.block_builder import COMPRESSIONS
@@ -35,7 +36,7 @@ SMALL = TableOptions(block_size=256, target_file_size=1 << 14)
 
 @pytest.fixture
 def staging(tmp_path: Path) -> Staging:
-    return Commit.begin(tmp_path / "savepoint").staging
+    return Commit.begin(StorePath.of(tmp_path / "savepoint")).staging
 
 
 def written(

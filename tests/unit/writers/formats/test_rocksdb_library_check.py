@@ -12,6 +12,7 @@ from stateproc.errors import WriteFailed
 from stateproc.metadata.handles import IncrementalHandle
 from stateproc.readers.rocksdb import DatabaseFile, database_files, native_database
 from stateproc.storage import InlineSource, open_handle
+from stateproc.storage.store import StorePath
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.rocksdb import writer as library_check
@@ -24,7 +25,7 @@ STATES = ["values", "Zustände", "empty", 'e#m:p\\t"y]']
 
 @pytest.fixture
 def staging(tmp_path: Path) -> Staging:
-    return Commit.begin(tmp_path / "savepoint").staging
+    return Commit.begin(StorePath.of(tmp_path / "savepoint")).staging
 
 
 @pytest.fixture(params=["iterated", "properties"])

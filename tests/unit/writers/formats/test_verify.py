@@ -14,6 +14,7 @@ from stateproc.errors import WriteFailed
 from stateproc.metadata.handles import ByteStreamHandle, KeyGroupsHandle, OperatorStreamHandle, RelativeFileHandle
 from stateproc.serializers import LayoutContext
 from stateproc.storage import SnapshotLocation
+from stateproc.storage.store import StorePath
 from stateproc.writers.formats.canonical import CanonicalWriter, verify_canonical
 from stateproc.writers.formats.heap import HeapWriter, verify_heap
 from stateproc.writers.formats.operator_state import OperatorStateWriter, verify_operator_state
@@ -22,7 +23,7 @@ from tests.unit.writers.formats.test_heap import ENTRIES, STATES
 from tests.unit.writers.formats.test_operator_state import info
 
 NAMES = ("first", "second", "third")
-HERE = SnapshotLocation("/nowhere", "/nowhere/_metadata")
+HERE = SnapshotLocation(StorePath("/nowhere/_metadata"))
 
 
 def canonical(compressed: bool) -> tuple[KeyGroupsHandle, CanonicalWriter]:
@@ -57,7 +58,7 @@ def test_canonical_files(compressed: bool) -> None:
 def test_truncated_and_changed_canonical_files_are_refused(compressed: bool, tmp_path: Path) -> None:
     handle, writer = canonical(compressed)
     assert isinstance(handle.stream, ByteStreamHandle)
-    location = SnapshotLocation(str(tmp_path), str(tmp_path / "_metadata"))
+    location = SnapshotLocation(StorePath(str(tmp_path / "_metadata")))
     in_file = replace(handle, stream=RelativeFileHandle("file", handle.stream.size))
     with pytest.raises(WriteFailed, match=r"what was written cannot be read: a file of the snapshot is missing"):
         verify_canonical(in_file, location, writer.entries, NAMES, 128, compressed=compressed)

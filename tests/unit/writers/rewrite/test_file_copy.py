@@ -30,6 +30,7 @@ from stateproc.metadata.walk import StreamUse
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage import SnapshotLocation, open_handle
 from stateproc.storage.sources import FileSource
+from stateproc.storage.store import StorePath
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.rewrite.file_copy import FileCopy, copy_plan
 from tests.helpers.fixtures import CLASSES, FIXTURES, Fixture, differences, fixtures, fixtures_in
@@ -137,14 +138,14 @@ def test_records_in_flight_are_refused_or_dropped(release: str, tmp_path: Path) 
         copy_plan(snapshot.metadata.operators, snapshot.location)
     assert "drop_in_flight_data()" in str(raised.value)
     plan = copy_plan(snapshot.metadata.operators, snapshot.location, drop_channel_state=True)
-    commit = Commit.begin(str(tmp_path / "copy"))
+    commit = Commit.begin(StorePath.of(str(tmp_path / "copy")))
     operators = plan.finish([copy.run(commit.staging) for copy in plan.copies])
     assert not any(s.input_channels or s.output_channels for operator in operators for s in operator.subtasks)
     assert [operator.operator_id for operator in operators] == [o.operator_id for o in snapshot.metadata.operators]
 
 
 def test_inline_and_empty_state_stays_in_the_metadata(tmp_path: Path) -> None:
-    location = SnapshotLocation(str(tmp_path), str(tmp_path / "_metadata"))
+    location = SnapshotLocation(StorePath(str(tmp_path / "_metadata")))
     (tmp_path / "file").write_bytes(b"0123456789")
     (tmp_path / "nothing").write_bytes(b"")
     absolute = str(tmp_path / "file")
@@ -159,7 +160,7 @@ def test_inline_and_empty_state_stays_in_the_metadata(tmp_path: Path) -> None:
         SubtaskState(3, managed_keyed=KeyGroupsHandle(12, 0, (), RelativeFileHandle("nothing", 0), "id")),
     )
     plan = copy_plan([OperatorEntry("0" * 32, 1, 128, subtasks=subtasks)], location)
-    commit = Commit.begin(str(tmp_path / "new"))
+    commit = Commit.begin(StorePath.of(str(tmp_path / "new")))
     handles = [copy.run(commit.staging) for copy in plan.copies]
     cut, whole, nothing = handles
     assert isinstance(whole, RelativeFileHandle) and (tmp_path / "new" / whole.path).read_bytes() == b"0123456789"
@@ -182,10 +183,10 @@ def test_inline_and_empty_state_stays_in_the_metadata(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_leaves_no_files(tmp_path: Path) -> None:
-    location = SnapshotLocation(str(tmp_path), str(tmp_path / "_metadata"))
+    location = SnapshotLocation(StorePath(str(tmp_path / "_metadata")))
     handle = KeyGroupsHandle(12, 0, (), RelativeFileHandle("gone", 10), "id")
     plan = copy_plan([OperatorEntry("0" * 32, 1, 128, subtasks=(SubtaskState(0, managed_keyed=handle),))], location)
-    commit = Commit.begin(str(tmp_path / "new"))
+    commit = Commit.begin(StorePath.of(str(tmp_path / "new")))
     with pytest.raises(MissingFile, match="missing"):
         plan.copies[0].run(commit.staging)
     assert not [name for name in files_of(tmp_path / "new") if not name.startswith(".")]
@@ -206,8 +207,8 @@ def test_files_are_read_and_written_if_the_system_call_cannot_copy_them(
         return real(source, target, 1000, at) if next(calls) == 0 else 0
 
     monkeypatch.setattr(os, "copy_file_range", first_only)
-    commit = Commit.begin(str(tmp_path / "new"))
-    source = FileSource(str(tmp_path / "file"), len(data) - 100, base=50, whole=False)
+    commit = Commit.begin(StorePath.of(str(tmp_path / "new")))
+    source = FileSource(StorePath(str(tmp_path / "file")), len(data) - 100, base=50, whole=False)
     handle = FileCopy(source).run(commit.staging)
     assert isinstance(handle, RelativeFileHandle)
     assert (tmp_path / "new" / handle.path).read_bytes() == data[50:-50]
@@ -225,7 +226,7 @@ def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "copy_file_range", full)
-    commit = Commit.begin(str(tmp_path / "new"))
+    commit = Commit.begin(StorePath.of(str(tmp_path / "new")))
     with pytest.raises(WriteFailed, match="No space left"):
-        FileCopy(FileSource(str(tmp_path / "file"), 10)).run(commit.staging)
+        FileCopy(FileSource(StorePath(str(tmp_path / "file")), 10)).run(commit.staging)
     assert not [name for name in files_of(tmp_path / "new") if not name.startswith(".")]

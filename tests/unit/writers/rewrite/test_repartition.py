@@ -13,6 +13,7 @@ from stateproc.metadata.handles import OperatorHandle, StatePartition
 from stateproc.model.operator import Operator
 from stateproc.model.operator_state import OperatorFile
 from stateproc.storage import open_handle
+from stateproc.storage.store import StorePath
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
@@ -56,7 +57,7 @@ def known(handle: OperatorHandle | None) -> OperatorHandle:
 @pytest.mark.parametrize("item", OF_OPERATORS, ids=lambda item: item.name)
 @pytest.mark.parametrize("parallelism", PARALLELISMS)
 def test_every_element_is_assigned_to_one_subtask(item: Fixture, parallelism: int, tmp_path: Path) -> None:
-    staging = Commit.begin(tmp_path / "s").staging
+    staging = Commit.begin(StorePath.of(tmp_path / "s")).staging
     for operator in item.open().operators:
         if not operator.operator_files:
             continue
