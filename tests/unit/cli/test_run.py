@@ -19,6 +19,7 @@ from stateproc.cli import main
 from stateproc.cli import write_output as write_bar
 from stateproc.cli.commands import run as run_progress
 from stateproc.errors import InvalidOption
+from stateproc.storage.store import StorePath
 from stateproc.writers.local.progress import WriteProgress, reported_progress
 from tests.helpers.command_runs import CommandRun
 
@@ -106,7 +107,9 @@ def test_lines_instead_of_a_bar(
 ) -> None:
     monkeypatch.setattr(run_progress, "LINE_SECONDS", 0.05)
     (tmp_path / "file").write_bytes(bytes(2048))
-    run: Any = SimpleNamespace(job=SimpleNamespace(name="nightly"), target=str(tmp_path), target_options={})
+    run: Any = SimpleNamespace(
+        job=SimpleNamespace(name="nightly"), target=str(tmp_path), target_path=StorePath(str(tmp_path))
+    )
     with run_progress.run_progress("write", run, "local"):
         printed, deadline = "", time.monotonic() + 30
         while printed.count("\n") < 2 and time.monotonic() < deadline:

@@ -17,7 +17,7 @@ from stateproc.model.keyed_state import KeyedState
 from stateproc.model.state import State
 from stateproc.readers.changelog import changed_entries as changed_keys
 from stateproc.snapshot.snapshot import Snapshot
-from stateproc.storage import FileSource, sources
+from stateproc.storage import FileSource, StorePath
 from tests.helpers.fixtures import FIXTURES, fixtures_in
 from tests.helpers.sweeps import exhaustive
 
@@ -93,7 +93,7 @@ def test_a_table_that_is_missing_is_named() -> None:
             comparison = StateComparison(one, two)
             units = comparison.units(1)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(sources, "kind_of", lambda *_: None)
+                patch.setattr(StorePath, "file_status", lambda _: None)
                 patch.setattr(FileSource, "_read_at_once", lambda _: None)
                 try:
                     list(comparison.changes(units, 1))

@@ -15,7 +15,7 @@ import stateproc
 from stateproc.errors import CorruptSnapshot, InvalidOption
 from stateproc.model import parallel_scan
 from stateproc.model.parallel_scan import parallel_split_bytes, thread_count, useful_threads
-from stateproc.storage import concurrency
+from stateproc.storage import StorePath, concurrency
 from tests.helpers.paths import FIXTURES
 
 MB = 1 << 20
@@ -72,7 +72,7 @@ def test_tiny_local_states_start_no_threads(monkeypatch: pytest.MonkeyPatch) -> 
     assert state.to_arrow(threads=4) == rows
     assert len(scans) == 1
     # Threads wait for requests to a remote store at the same time, however few bytes they read.
-    monkeypatch.setattr("stateproc.model.state.store_kind", lambda uri: "s3")
+    monkeypatch.setattr(StorePath, "is_local", False)
     assert state.useful_threads(4, splits) == 4
 
 

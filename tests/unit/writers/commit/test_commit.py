@@ -138,9 +138,9 @@ def test_files_of_an_attempt_that_ends_during_the_commit_are_removed(
         inner_publish(*arguments)
         another()
 
-    def remove_quietly(uri: str, *arguments: Any) -> bool:
-        removed = inner_remove(uri, *arguments)
-        if uri == begun.staging.marker_uri:
+    def remove_quietly(path: StorePath) -> bool:
+        removed = inner_remove(path)
+        if path == begun.staging.marker:
             another()
         return removed
 
@@ -377,7 +377,7 @@ def test_a_disk_that_is_full_after_any_byte_keeps_the_old_snapshot(
     write_snapshot(target)
     before = {name: (target / name).read_bytes() for name in names(target)}
     disk = Full(1 << 40)
-    monkeypatch.setattr(writing, "filesystem", lambda uri, options=None: (disk, uri))
+    monkeypatch.setattr(StorePath, "filesystem", lambda path: (disk, path.uri))
     write_snapshot(tmp_path / "measured")
     needed = (1 << 40) - disk.capacity
     capacities = [0, 1, 100, 200, 5_000, len(BIG), needed - 400, needed - 50, needed - 1]

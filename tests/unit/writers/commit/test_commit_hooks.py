@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,10 +75,10 @@ def test_a_snapshot_without_manifest_that_replaces_one_with_it_removes_it(tmp_pa
 def test_a_commit_that_fails_after_its_manifest_removes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = Commit.begin(StorePath.of(tmp_path / "target"), hooks=CommitHooks(manifest=_manifest))
 
-    def fail(uri: str, *arguments: object) -> None:
-        if uri.endswith("_metadata"):
+    def fail(path: StorePath, *arguments: Any) -> None:
+        if path.name == "_metadata":
             raise WriteFailed("full")
-        writing.publish(uri, *arguments)  # type: ignore[arg-type]
+        writing.publish(path, *arguments)
 
     monkeypatch.setattr(commit, "publish", fail)
     with pytest.raises(WriteFailed):
