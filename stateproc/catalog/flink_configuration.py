@@ -281,6 +281,12 @@ class FlinkConfiguration:
         found = (self.checkpoint_directory, self.savepoint_directory)
         return tuple(dict.fromkeys(path for path in found if path))
 
+    @property
+    def state_roots(self) -> tuple[str, ...]:
+        """The directories in which jobs keep files of their state: those of snapshots, and that of changelogs."""
+        changelogs = self._directory(CHANGELOG_DIRECTORY)
+        return self.directories if changelogs is None else (*self.directories, changelogs)
+
     def find(self, path: str, storage_options: StorageOptions | None = None) -> str:
         """Return where the snapshot is that a path means, such as a savepoint's name or a job id.
 

@@ -14,6 +14,7 @@ from stateproc.options import BY_NAME, OPEN_OPTIONS, PATH, Interface, OptionDefi
 if TYPE_CHECKING:
     from argparse import _ActionsContainer
 
+    from stateproc.catalog.flink_configuration import FlinkConfiguration
     from stateproc.snapshot.snapshot import Snapshot
 
 _OF_READ_ONLY = frozenset({"temporal"})
@@ -34,7 +35,8 @@ def add_open_options(
     group.add_argument(
         "--conf",
         metavar="FILE",
-        help="Flink's config.yaml or flink-conf.yaml: a path that does not exist is found below its directories",
+        help="Flink's config.yaml or flink-conf.yaml: a path that does not exist is found below its directories, and "
+        "files below them and below its directory of changelogs may be read",
     )
 
 
@@ -81,19 +83,34 @@ def option_values(arguments: Namespace, options: Iterable[OptionDefinition]) -> 
 
 
 def opening_values(arguments: Namespace, temporal: str = "micros") -> dict[str, Any]:
-    """Return the options of ``stateproc.open`` that the arguments give; ``temporal`` is micros or exact."""
-    return {**option_values(arguments, OPEN_OPTIONS), "temporal": BY_NAME["temporal"].value(temporal)}
+    """Return the options of ``stateproc.open`` that the arguments give; ``temporal`` is micros or exact.
+
+    Files are read below the directories that the configuration of ``--conf`` names, too.
+    """
+    values = {**option_values(arguments, OPEN_OPTIONS), "temporal": BY_NAME["temporal"].value(temporal)}
+    configuration = given_configuration(arguments)
+    if configuration is not None:
+        values["allowed_roots"] = (*(values.get("allowed_roots") or ()), *configuration.state_roots)
+    return values
+
+
+def given_configuration(arguments: Namespace) -> FlinkConfiguration | None:
+    """Return the configuration that ``--conf`` names. Raises MissingFile, InvalidOption."""
+    if getattr(arguments, "conf", None) is None:
+        return None
+    # Lazy: start-up.
+    import stateproc
+
+    return stateproc.flink_configuration(arguments.conf)
 
 
 def configured_path(arguments: Namespace, path: str) -> str:
     """Return the path, or where it is below the directories of the configuration that ``--conf`` names."""
-    if getattr(arguments, "conf", None) is None:
+    configuration = given_configuration(arguments)
+    if configuration is None:
         return path
-    # Lazy: start-up.
-    import stateproc
-
     options = option_values(arguments, (BY_NAME["storage_options"],))["storage_options"]
-    return str(stateproc.flink_configuration(arguments.conf).find(path, options))
+    return configuration.find(path, options)
 
 
 def open_snapshot(

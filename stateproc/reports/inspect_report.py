@@ -14,6 +14,7 @@ from stateproc.model.operator import Operator
 from stateproc.model.raw_keyed import raw_keyed_parts
 from stateproc.model.state import State
 from stateproc.reports.state_sizes import OperatorSizes
+from stateproc.verification.problem import OUTSIDE, is_outside
 
 if TYPE_CHECKING:
     from stateproc.model.snapshot import SnapshotContents
@@ -70,10 +71,13 @@ def operator_report(operator: Operator, sizes: OperatorSizes) -> Report:
         "states": states,
         "unreadable_states": sum(state["problem"] is not None for state in states),
         "notes": [*_missing_sizes(states, sizes), *_data_views(states), *_config_snapshots(operator)],
-        "problems": list(
-            dict.fromkeys(str(problem) for problem in (*operator.problems, *sizes.problems, *raw_problems))
-        ),
+        "problems": list(dict.fromkeys(map(_text, (*operator.problems, *sizes.problems, *raw_problems)))),
     }
+
+
+def _text(problem: SnapshotError) -> str:
+    """Return what is wrong; of a file outside of the checkpoint root what all of its directory have in common."""
+    return f"{OUTSIDE}\n  → {problem.advice}" if is_outside(problem) else str(problem)
 
 
 def state_report(state: State, sizes: OperatorSizes) -> Report:
@@ -92,7 +96,7 @@ def state_report(state: State, sizes: OperatorSizes) -> Report:
         "columns": {} if problem else {field.name: str(field.type) for field in state.schema()},
         "entries": entries if elements is None else elements,
         "bytes": size,
-        "problem": None if problem is None else str(problem),
+        "problem": None if problem is None else _text(problem),
     }
 
 

@@ -285,7 +285,8 @@ class FileSource:
         return f"; also looked for {others[0]}{more}" if others else ""
 
     def _missing(self) -> MissingFile:
-        if self.rule is not None and self.rule.refused is not None:
+        refused = None if self.rule is None else self.rule.refused
+        if self.rule is not None and refused is not None and not self._directory_was_moved(refused):
             return self.rule.refusal(self._tried)
         return MissingFile(
             f"a file of the snapshot is missing{self._tried}",
@@ -293,6 +294,12 @@ class FileSource:
             advice="copy the file there, or, if the files were moved, specify the new prefix with "
             "path_mapping={'old prefix': 'new prefix'}",
         )
+
+    def _directory_was_moved(self, refused: str) -> bool:
+        """Whether the directory of the refused path is here with the snapshot: then its file is missing, not outside."""
+        named = refused.split("/")[-3:-1]
+        beside = (place for place in self._permitted if place.split("/")[-3:-1] == named)
+        return any(self.path.at(parent(place)).exists() for place in beside)
 
     def _remembered(self, found: StoredFile) -> StoredFile:
         if scheme_of(found.uri) != "file":

@@ -6,9 +6,10 @@ import enum
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, TypeAlias
 
-from stateproc.errors import InvalidOption, MisplacedFile, SnapshotError, UnsupportedSnapshot
+from stateproc.errors import InvalidOption, MisplacedFile, SnapshotError, UnsupportedSnapshot, UntrustedPath
 from stateproc.readers.heap.unreadable_states import HiddenState
 
 
@@ -80,16 +81,26 @@ class Problem:
         }
 
 
+OUTSIDE = "files outside of the snapshot's checkpoint root are not followed"
+
+
+def is_outside(error: SnapshotError) -> bool:
+    """Whether a file is where ``_metadata`` names it, in a directory that has to be allowed."""
+    return isinstance(error, UntrustedPath) and not isinstance(error, MisplacedFile)
+
+
 def problem_of(
     error: SnapshotError, operator: str, *, state: str | None = None, key_groups: Iterable[int] = ()
 ) -> Problem:
     """Return the problem that an error of reading reports."""
     # A description of a class that does not fit the bytes is an option that is not valid, and a file that is
     # elsewhere is all there.
-    unreadable = isinstance(error, UnsupportedSnapshot | InvalidOption | MisplacedFile)
+    unreadable = isinstance(error, UnsupportedSnapshot | InvalidOption | UntrustedPath)
     severity = Severity.UNREADABLE if unreadable else Severity.DAMAGED
     name = error.where.state or state
     what = error.message
+    if is_outside(error):
+        what = OUTSIDE
     if isinstance(error, HiddenState):
         what = f"states cannot be found, because they are stored after values of unknown length: {error.reason}"
     return Problem(
@@ -104,6 +115,19 @@ def problem_of(
     )
 
 
+def once_per_directory(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """Yield problems; those of one directory to be allowed as one, with the uids of all its operators."""
+    outside: dict[str, list[Problem]] = {}
+    for problem in problems:
+        if problem.what == OUTSIDE:
+            outside.setdefault(problem.advice, []).append(problem)
+        else:
+            yield problem
+    for alike in outside.values():
+        first = reduce(_joined, alike)
+        yield replace(first, operator=", ".join(dict.fromkeys(item.operator or "" for item in alike)))
+
+
 class ProblemList:
     """Collects problems; those with one cause become one."""
 
@@ -116,7 +140,7 @@ class ProblemList:
         A damaged byte is met once for each state whose data are read past it; a type that cannot be decoded, in every
         file that has values of it.
         """
-        place = None if problem.severity is Severity.UNREADABLE else (problem.file, problem.offset)
+        place = self._place(problem, problem.offset)
         key = (problem.severity, _without_numbers(problem.what), problem.operator, place)
         known = self._found.get(key)
         self._found[key] = problem if known is None else _joined(known, problem)
@@ -125,12 +149,19 @@ class ProblemList:
         """Return the problems, the worst first; one for all places of a file in which the same is wrong."""
         by_file: dict[tuple[Any, ...], Problem] = {}
         for problem in self._found.values():
-            place = None if problem.severity is Severity.UNREADABLE else (problem.file, problem.states)
+            place = self._place(problem, problem.states)
             key = (problem.severity, _without_numbers(problem.what), problem.operator, place)
             known = by_file.get(key)
             by_file[key] = problem if known is None else _joined(known, problem)
         order = list(Severity)
         return tuple(sorted(by_file.values(), key=lambda problem: order.index(problem.severity)))
+
+    @staticmethod
+    def _place(problem: Problem, inside: object) -> object:
+        """Return how problems with one text differ: by the directory to allow, or by the file and a place in it."""
+        if problem.what == OUTSIDE:
+            return problem.advice
+        return None if problem.severity is Severity.UNREADABLE else (problem.file, inside)
 
 
 def _without_numbers(text: str) -> str:

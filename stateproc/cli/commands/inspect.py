@@ -130,8 +130,9 @@ def snapshot_view(report: dict[str, Any], *, summary: bool = False, fold: bool =
     if summary:
         parts.append(summary_table(shown, sum(operator["bytes"] for operator in operators)))
     else:
+        said: set[str] = set()
         for operator in shown:
-            parts += [Text(), *_operator(operator)]
+            parts += [Text(), *_operator(operator, said)]
         parts += [Text()] if stateless else []
     if stateless:
         parts.append(stateless_line(stateless))
@@ -146,12 +147,12 @@ def snapshot_view(report: dict[str, Any], *, summary: bool = False, fold: bool =
     return Group(*parts)
 
 
-def _operator(operator: dict[str, Any]) -> list[RenderableType]:
+def _operator(operator: dict[str, Any], said: set[str]) -> list[RenderableType]:
     lines: list[RenderableType] = list(_details(operator))
     if operator["states"]:
         lines.append(_states(operator))
     lines += [Text(note, "dim") for note in operator["notes"]]
-    lines += _problems(operator)
+    lines += _problems(operator, said)
     return [_operator_line(operator), Padding(Group(*lines), (0, 0, 0, 2))]
 
 
@@ -276,8 +277,8 @@ def _state_cells(state: dict[str, Any], total: int) -> list[Text]:
     ]
 
 
-def _problems(operator: dict[str, Any]) -> list[Text]:
-    """Return why states cannot be read, one line for all that share a reason."""
+def _problems(operator: dict[str, Any], said: set[str]) -> list[Text]:
+    """Return why states cannot be read, one line for all that share a reason; advice that was ``said`` is left out."""
     reasons: dict[str, list[str]] = {problem: [] for problem in operator["problems"]}
     for state in operator["states"]:
         if state["problem"]:
@@ -290,7 +291,9 @@ def _problems(operator: dict[str, Any]) -> list[Text]:
         shown = ", ".join(names[:_SHOWN_NAMES])
         if len(names) > _SHOWN_NAMES:
             shown += f" and {len(names) - _SHOWN_NAMES} more"
-        lines.append(Text.assemble(("✗ ", "red"), (shown, "red"), ": " if names else "", reason))
+        text = reason.partition("\n")[0] if reason in said else reason
+        lines.append(Text.assemble(("✗ ", "red"), (shown, "red"), ": " if names else "", text))
+        said.add(reason)
     return lines
 
 

@@ -21,7 +21,7 @@ from stateproc.errors import InvalidOption, Where, WriteFailed
 from stateproc.html.units import counted, human_bytes
 from stateproc.options import BY_NAME
 from stateproc.verification.class_mentions import Skeleton
-from stateproc.verification.problem import Problem, Severity
+from stateproc.verification.problem import Problem, Severity, once_per_directory
 from stateproc.verification.report import Verification, VerifiedOperator
 from stateproc.verification.verify import plan_verification
 
@@ -148,6 +148,7 @@ def _problems(problems: Sequence[Problem], folder: str) -> list[RenderableType]:
     parts: list[RenderableType] = []
     alike: dict[tuple[Severity, str], int] = {}
     shown = 0
+    problems = list(once_per_directory(problems))
     for problem in problems:
         need = problem.severity, problem.advice or problem.what
         alike[need] = alike.get(need, 0) + 1

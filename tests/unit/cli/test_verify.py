@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +142,26 @@ def test_classes_of_an_unknown_serializer(run: Any) -> None:
     assert ran.status == 0
     assert "needs a parser" in ran.out
     assert "register" in ran.out
+
+
+def test_files_outside_of_the_checkpoint_root_are_said_once_and_read_with_the_configuration(
+    run: Any, tmp_path: Path
+) -> None:
+    job = Path(shutil.copytree(FIXTURES / "1.20/chain-changelog/snapshot", tmp_path / "jobs")).glob("*")
+    (job,) = (path for path in job if path.is_dir())
+    (job / "taskowned").rename(tmp_path / "changelogs")
+    (job / "taskowned").symlink_to(tmp_path / "changelogs")
+    checkpoint = str(job / "chk-7")
+    allow = f"--allow-root {tmp_path}/changelogs"
+    for command in ("verify", "inspect"):
+        out = " ".join(run(command, checkpoint).out.split())
+        assert out.count("files outside of the snapshot's checkpoint root are not followed") >= 1
+        assert out.count(allow) == 1 and "damaged" not in out
+    found = run("verify", checkpoint, "--json").checked("verify")
+    assert {problem["severity"] for problem in found["problems"]} == {"unreadable"}
+    assert all(allow in problem["advice"] for problem in found["problems"])
+    assert len({problem["operator"] for problem in found["problems"]}) == len(found["problems"])
+    configuration = tmp_path / "config.yaml"
+    configuration.write_text(f"state.changelog.dstl.dfs.base-path: {tmp_path}/changelogs\n")
+    assert run("verify", checkpoint, "--conf", str(configuration)).status == 0
+    assert run("verify", checkpoint, "--allow-root", f"{tmp_path}/changelogs").status == 0
