@@ -296,7 +296,7 @@ class FileSource:
         )
 
     def _directory_was_moved(self, refused: str) -> bool:
-        """Whether the directory of the refused path is here with the snapshot: its file is missing then, not outside."""
+        """Whether the directory of the refused path is here with the snapshot: its file is missing, not outside."""
         named = refused.split("/")[-3:-1]
         beside = (place for place in self._permitted if place.split("/")[-3:-1] == named)
         return any(self.path.at(parent(place)).exists() for place in beside)
