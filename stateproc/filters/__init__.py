@@ -1,12 +1,11 @@
 """The conditions on rows (``--where``): SQL that DuckDB parses and evaluates, batch by batch.
 
 A condition is one expression that reads nothing but the row. May import errors, codec, keygroups and row_formats.
-Imported only when there is a condition. The plainest need no DuckDB, which takes 0.08 s to load.
+Imported only when there is a condition: DuckDB takes 0.08 s to load.
 """
 
 from stateproc.filters.condition import WhereCondition, parse
 from stateproc.filters.key_predicates import key_groups_in, keys_in
-from stateproc.filters.plain_condition import PlainCondition, plain_condition
 from stateproc.filters.row_filter import RowFilter
 
-__all__ = ["PlainCondition", "RowFilter", "WhereCondition", "key_groups_in", "keys_in", "parse", "plain_condition"]
+__all__ = ["RowFilter", "WhereCondition", "key_groups_in", "keys_in", "parse"]

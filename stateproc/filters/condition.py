@@ -65,7 +65,7 @@ _TOKEN = re.compile(
     r"(?P<string>'(?:[^']|'')*')|(?P<quoted>\"(?:[^\"]|\"\")*\"|`[^`]*`)|(?P<open>['\"`])"
     r"|(?P<number>\d[\w.]*)|(?P<word>[^\W\d][\w$]*)|(?P<other>\S)"
 )
-RESERVED = frozenset(
+_RESERVED = frozenset(
     {"AND", "OR", "NOT", "IN", "IS", "NULL", "TRUE", "FALSE", "LIKE", "ILIKE", "BETWEEN", "ESCAPE"}
     | {"CASE", "WHEN", "THEN", "ELSE", "END", "COLLATE"}
 )
@@ -285,7 +285,7 @@ def _quoted(text: str, columns: list[str]) -> tuple[str, tuple[tuple[int, int], 
             following = tokens[last + 1] if last + 1 < len(tokens) else None
             after_dot = number > 0 and tokens[number - 1][0] == "." and tokens[number - 1].end() == at
             is_call = following is not None and (following[0] == "(" or following.lastgroup == "string")
-            if after_dot or (longest and (last > number or (token[0].upper() not in RESERVED and not is_call))):
+            if after_dot or (longest and (last > number or (token[0].upper() not in _RESERVED and not is_call))):
                 name = longest if longest and not after_dot else token[0]
                 last = last if longest and not after_dot else number
         elif token[0].startswith("`"):

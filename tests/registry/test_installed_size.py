@@ -27,4 +27,4 @@ def test_an_environment_with_the_package_is_small(tmp_path: Path) -> None:
     done = subprocess.run(
         [python, "-m", "stateproc", "demo"], capture_output=True, text=True, cwd=tmp_path, env={"PATH": "/usr/bin:/bin"}
     )
-    assert done.returncode == 0 and "customer № 42" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and "stateproc[sql]" in done.stdout, done.stdout + done.stderr

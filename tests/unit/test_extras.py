@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+import threading
 
 import pytest
 from packaging.requirements import Requirement
 
+import stateproc
+from stateproc.cli.commands import demo
 from stateproc.errors import EXTRAS, MissingPackage, package_for
-from tests.helpers.paths import ROOT
+from stateproc.filters import condition
+from tests.helpers.paths import DEMO, ROOT
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -39,3 +43,17 @@ def test_an_absent_package_is_one_sentence_with_the_command(module: str, monkeyp
 def test_another_module_that_is_missing_is_no_package_of_an_extra() -> None:
     with pytest.raises(ModuleNotFoundError, match="none_of_ours"), package_for("this"):
         import none_of_ours  # noqa: F401
+
+
+def test_a_condition_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    monkeypatch.setattr(condition, "_LOCAL", threading.local())
+    state = stateproc.open(str(DEMO)).operator("orders-per-customer").state("profile")
+    with pytest.raises(MissingPackage, match="a condition on rows needs the package duckdb"):
+        state.to_arrow(where="key = 42")
+
+
+def test_the_demo_shows_what_a_plain_installation_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "find_spec", lambda _name: None)
+    steps = [step.question for step in demo._steps()]
+    assert 3 < len(steps) < len(demo.STEPS)

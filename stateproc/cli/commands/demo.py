@@ -10,6 +10,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 
 from stateproc.cli.exit_status import UNREADABLE, YES
 from stateproc.demo.bundled import bundled_snapshot
@@ -71,15 +72,23 @@ def demo_command(arguments: Namespace) -> int:
         return YES if all(answer.status == 0 for answer in answers) else UNREADABLE
     print(f"$ SHOP={shop}")
     statuses = []
-    for step in STEPS:
+    for step in _steps():
         print(f"\n{_bold('# ' + step.question)}\n$ stateproc {step.command}", flush=True)
         statuses.append(_run(step, shop))
+    if len(_steps()) < len(STEPS):
+        print("\nConditions and SQL need one more package: pip install 'stateproc[sql]'")
     print("\nYour turn: stateproc inspect PATH of a savepoint or checkpoint, or stateproc notebook DIR")
     return YES if not any(statuses) else UNREADABLE
 
 
+def _steps() -> list[DemoStep]:
+    """Return the steps that can be run: those with conditions need DuckDB, which a plain installation does not have."""
+    conditions = find_spec("duckdb") is not None
+    return [step for step in STEPS if conditions or "--where" not in step.command]
+
+
 def _answers(shop: str) -> Iterator[DemoAnswer]:
-    for step in STEPS:
+    for step in _steps():
         printed = io.BytesIO()
         text = io.TextIOWrapper(printed, encoding="utf-8", write_through=True)
         with redirect_stdout(text):
