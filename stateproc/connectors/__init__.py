@@ -1,6 +1,6 @@
 """Byte formats of connectors: source splits, enumerators, sink writers and committables, as columns.
 
-`registry` lists the formats, each a module of its own. May import: errors, wire.
+`registry` lists the formats, each a module of its own, described by `structures`. May import: errors, wire, codec.
 """
 
 from __future__ import annotations

@@ -3,22 +3,48 @@
 Offsets are numbers as Kafka has them; negative ones are markers of the connector: -1 latest, -2 earliest,
 -3 the consumer group's committed offset. A stopping offset of null means that the split is unbounded, a starting
 offset of null that the enumerator does not know it.
+
+Source: KafkaPartitionSplitSerializer, KafkaSourceEnumStateSerializer, KafkaWriterStateSerializer,
+KafkaCommittableSerializer; DynamicKafkaSourceSplitSerializer and DynamicKafkaSourceEnumStateSerializer, which wrap the
+splits and the enumerator of each cluster.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, FormatRow, Versioned
+from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, FormatRow, Pending, Position
+from stateproc.connectors.structures import (
+    BYTES,
+    FLAG,
+    I16,
+    I32,
+    I64,
+    UTF,
+    Row,
+    Structure,
+    at_least,
+    checked,
+    column,
+    computed,
+    enumeration,
+    listed,
+    null_for,
+    optional,
+    record,
+    sized,
+    written,
+)
 from stateproc.wire.cursor import Cursor
 from stateproc.wire.output import Output
 
 LATEST, EARLIEST, COMMITTED = -1, -2, -3
+MARKERS = {LATEST: "latest", EARLIEST: "earliest", COMMITTED: "committed"}
 _NO_STOPPING_OFFSET = -(1 << 63)
 _MIGRATED = -(1 << 63)
 """The starting offset of splits in an enumerator that was restored from a version without offsets."""
@@ -26,247 +52,277 @@ TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _LONGEST_TRANSACTIONAL_ID = 32767
 
 
-def read_split(cursor: Cursor) -> FormatRow:
-    """Read a split: KafkaPartitionSplitSerializer, version 0."""
-    row = _read_topic_partition(cursor)
-    at = cursor.pos
-    starting, stopping = cursor.i64(), cursor.i64()
-    if (starting < COMMITTED and starting != _MIGRATED) or (stopping < COMMITTED and stopping != _NO_STOPPING_OFFSET):
-        cursor.corrupt(f"offsets {starting} to {stopping} of a Kafka split", at=at)
-    return {
-        **row,
-        "starting_offset": None if starting == _MIGRATED else starting,
-        "stopping_offset": None if stopping == _NO_STOPPING_OFFSET else stopping,
-    }
+def _offset(unset: int) -> Structure:
+    return null_for(checked(I64, lambda value: value >= COMMITTED or value == unset, "an offset"), unset)
 
 
-def _read_topic_partition(cursor: Cursor) -> FormatRow:
-    at = cursor.pos
-    topic, partition = cursor.utf(), cursor.i32()
-    if not TOPIC.fullmatch(topic) or partition < 0:
-        cursor.corrupt(f"no Kafka topic and partition: '{topic[:40]}', {partition}", at=at)
-    return {"topic": topic, "partition": partition}
-
-
-SPLIT = ConnectorFormat(
-    name="kafka",
-    role=FormatRole.SPLIT,
-    arrow_type=pa.struct(
-        [
-            ("topic", pa.string()),
-            ("partition", pa.int32()),
-            ("starting_offset", pa.int64()),
-            ("stopping_offset", pa.int64()),
-        ]
-    ),
-    readers={0: read_split},
+_TOPIC_NAME = checked(UTF, lambda value: TOPIC.fullmatch(value) is not None, "a Kafka topic")
+_TOPIC_PARTITION = (column("topic", _TOPIC_NAME), column("partition", at_least(I32, 0, "a partition")))
+_OFFSETS = (column("starting_offset", _offset(_MIGRATED)), column("stopping_offset", _offset(_NO_STOPPING_OFFSET)))
+_NO_OFFSETS = (
+    computed("starting_offset", pa.int64(), lambda row: None),
+    computed("stopping_offset", pa.int64(), lambda row: None),
 )
+_SPLIT = record(*_TOPIC_PARTITION, *_OFFSETS)
+
+
+def _split_positions(row: FormatRow) -> Iterator[Position]:
+    yield _position(row)
+
+
+def _position(row: FormatRow, *, assigned: bool = True, cluster: str = "") -> Position:
+    offset, stop = row["starting_offset"], row["stopping_offset"]
+    return Position(
+        split=f"{cluster}{row['topic']}-{row['partition']}",
+        kind="offset",
+        position=offset_text(offset),
+        stops_at=offset_text(stop),
+        assigned=assigned,
+        topic=row["topic"],
+        partition=row["partition"],
+        offset=offset,
+        stopping_offset=stop,
+    )
+
+
+def offset_text(offset: int | None) -> str | None:
+    """Return an offset, or the name of the marker that it is."""
+    return None if offset is None else MARKERS.get(offset, str(offset))
+
+
+SPLIT = ConnectorFormat("kafka", FormatRole.SPLIT, {0: _SPLIT}, positions=_split_positions)
 
 
 # KafkaSourceEnumStateSerializer. Every version gives the same row: partitions, and whether their first
 # discovery is done (null where the version does not store it).
 
 
-def _read_enumerator_v0(cursor: Cursor) -> FormatRow:
-    """Read SerdeUtils.serializeSplitAssignments: splits by subtask."""
-    subtasks = cursor.count("subtasks", 8)
-    split_version = cursor.i32()
-    partitions = []
-    for _ in range(subtasks):
-        subtask = cursor.i32()
-        if subtask < 0:
-            cursor.corrupt(f"subtask {subtask}")
-        partitions += [
-            _partition(_read_wrapped_split(cursor, split_version), assigned=True)
-            for _ in range(cursor.count("splits", 4))
-        ]
-    return _enumerator(cursor, partitions)
+def _flag_of_status() -> Structure:
+    """Describe AssignmentStatus: 0 assigned, 1 not (UNASSIGNED_INITIAL, later UNASSIGNED)."""
+    status = checked(I32, lambda value: value in (0, 1), "an assignment status")
+    return Structure(
+        pa.bool_(), lambda cursor: status.read(cursor) == 0, lambda out, value: out.i32(0 if value else 1), 4
+    )
 
 
-def _read_enumerator_v1(cursor: Cursor) -> FormatRow:
-    n = cursor.count("partitions", 6)
-    partitions = [_partition(_read_topic_partition(cursor), assigned=True) for _ in range(n)]
-    return _enumerator(cursor, partitions)
+_STATUS = column("assigned", _flag_of_status())
+_ALWAYS_ASSIGNED = computed("assigned", pa.bool_(), lambda row: True)
+_SPLIT_VERSION, _SERDE_VERSION = 0, 1
 
 
-def _read_enumerator_v2(cursor: Cursor) -> FormatRow:
-    n = cursor.count("partitions", 10)
-    partitions = [_partition(_read_topic_partition(cursor), assigned=_read_assigned(cursor)) for _ in range(n)]
-    return _enumerator(cursor, partitions, _read_flag(cursor))
+def _by_subtask() -> Structure:
+    """Describe SerdeUtils.serializeSplitAssignments: i32 subtasks, i32 split version, splits by subtask."""
+    split = sized(_SPLIT)
+    number = at_least(I32, 0, "a subtask")
+
+    def read(cursor: Cursor) -> list[Row]:
+        subtasks = cursor.count("subtasks", 8)
+        if cursor.i32() != _SPLIT_VERSION:
+            cursor.corrupt("not a version of Kafka splits")
+        partitions = []
+        for _ in range(subtasks):
+            subtask = number.read(cursor)
+            for _ in range(cursor.count("splits", 4)):
+                partitions.append({**split.read(cursor), "assigned": True, "subtask": subtask})
+        return partitions
+
+    def write(out: Output, partitions: Sequence[Row]) -> None:
+        subtasks: dict[int, list[Row]] = {}
+        for item in partitions:
+            subtasks.setdefault(item["subtask"], []).append(item)
+        out.i32(len(subtasks))
+        out.i32(_SPLIT_VERSION)
+        for subtask, items in subtasks.items():
+            out.i32(subtask)
+            out.i32(len(items))
+            for item in items:
+                split.write(out, item)
+
+    row = pa.struct([*_SPLIT.arrow_type, ("assigned", pa.bool_())])
+    return Structure(pa.list_(row), read, write, 8)
 
 
-def _read_enumerator_v3(cursor: Cursor) -> FormatRow:
-    n = cursor.count("partitions", 8)
-    split_version = cursor.i32()
-    partitions = []
-    for _ in range(n):
-        split = _read_wrapped_split(cursor, split_version)
-        partitions.append(_partition(split, assigned=_read_assigned(cursor)))
-    return _enumerator(cursor, partitions, _read_flag(cursor))
+def _some(partitions: Structure) -> Structure:
+    """Refuse none: a few zero bytes could be any source's."""
+    return checked(partitions, bool, "partitions that identify Kafka")
 
 
-def _read_wrapped_split(cursor: Cursor, version: int) -> FormatRow:
-    at = cursor.pos
-    row = SPLIT.read(Versioned(version, cursor.bytes32()))
-    if row is None:
-        cursor.corrupt("not a Kafka split", at=at)
-    return row
+def _splits_with_status() -> Structure:
+    """Describe version 3: i32 count, i32 split version, splits with their status."""
+    item = record(column("split", sized(_SPLIT)), _STATUS)
+
+    def read(cursor: Cursor) -> list[Row]:
+        count = cursor.count("partitions", 8)
+        if cursor.i32() != _SPLIT_VERSION:
+            cursor.corrupt("not a version of Kafka splits")
+        rows = (item.read(cursor) for _ in range(count))
+        return [{**row["split"], "assigned": row["assigned"]} for row in rows]
+
+    def write(out: Output, partitions: Sequence[Row]) -> None:
+        out.i32(len(partitions))
+        out.i32(_SPLIT_VERSION)
+        for row in partitions:
+            item.write(out, {"split": row, "assigned": row["assigned"]})
+
+    return Structure(pa.list_(pa.struct([*_SPLIT.arrow_type, ("assigned", pa.bool_())])), read, write, 8)
 
 
-def _read_assigned(cursor: Cursor) -> bool:
-    """Read AssignmentStatus: 0 assigned, 1 not (UNASSIGNED_INITIAL, later UNASSIGNED)."""
-    at = cursor.pos
-    status = cursor.i32()
-    if status not in (0, 1):
-        cursor.corrupt(f"assignment status {status}", at=at)
-    return status == 0
+_NOT_STORED = computed("initial_discovery_finished", pa.bool_(), lambda row: None)
+_DISCOVERED = column("initial_discovery_finished", FLAG)
 
 
-def _read_flag(cursor: Cursor) -> bool:
-    at = cursor.pos
-    flag = cursor.u8()
-    if flag > 1:
-        cursor.corrupt(f"boolean {flag}", at=at)
-    return flag == 1
+def _partitions(*parts: Any) -> Any:
+    return column("partitions", _some(listed(record(*parts))))
 
 
-def _partition(row: FormatRow, *, assigned: bool) -> FormatRow:
-    return {"starting_offset": None, "stopping_offset": None, **row, "assigned": assigned}
+_ENUMERATORS = {
+    0: record(column("partitions", _some(_by_subtask())), _NOT_STORED),
+    1: record(_partitions(*_TOPIC_PARTITION, *_NO_OFFSETS, _ALWAYS_ASSIGNED), _NOT_STORED),
+    2: record(_partitions(*_TOPIC_PARTITION, *_NO_OFFSETS, _STATUS), _DISCOVERED),
+    3: record(column("partitions", _some(_splits_with_status())), _DISCOVERED),
+}
 
 
-def _enumerator(cursor: Cursor, partitions: list[FormatRow], discovered: bool | None = None) -> FormatRow:
-    # A few zero bytes could be any source's: without a partition the format cannot be recognised.
-    if not partitions:
-        cursor.corrupt("no partition that identifies Kafka")
-    return {"partitions": partitions, "initial_discovery_finished": discovered}
+def _enumerator_positions(row: FormatRow, cluster: str = "") -> Iterator[Position]:
+    for partition in row["partitions"]:
+        yield _position(partition, assigned=partition["assigned"], cluster=cluster)
 
 
-ENUMERATOR = ConnectorFormat(
-    name="kafka",
-    role=FormatRole.ENUMERATOR,
-    arrow_type=pa.struct(
-        [
-            ("partitions", pa.list_(pa.struct([*SPLIT.arrow_type, ("assigned", pa.bool_())]))),
-            ("initial_discovery_finished", pa.bool_()),
-        ]
-    ),
-    readers={
-        0: _read_enumerator_v0,
-        1: _read_enumerator_v1,
-        2: _read_enumerator_v2,
-        3: _read_enumerator_v3,
-    },
+ENUMERATOR = ConnectorFormat("kafka", FormatRole.ENUMERATOR, _ENUMERATORS, positions=_enumerator_positions)
+
+
+# DynamicKafkaSource: a KafkaSource per cluster.
+
+_CLUSTER = checked(UTF, lambda value: value.isprintable() and value != "", "a Kafka cluster id")
+
+
+def _dynamic_split(*between: Any) -> Structure:
+    version = column("split_version", checked(I32, lambda value: value == _SPLIT_VERSION, "a split version"))
+    return record(column("cluster", _CLUSTER), *between, version, *_TOPIC_PARTITION, *_OFFSETS)
+
+
+def _dynamic_split_positions(row: FormatRow) -> Iterator[Position]:
+    yield _position(row, cluster=f"{row['cluster']}/")
+
+
+DYNAMIC_SPLIT = ConnectorFormat(
+    "dynamic kafka",
+    FormatRole.SPLIT,
+    {1: _dynamic_split(), 2: _dynamic_split(column("retained_until_ms", optional(I64)))},
+    positions=_dynamic_split_positions,
 )
 
 
-def _read_writer_v1(cursor: Cursor) -> FormatRow:
-    """Read KafkaWriterStateSerializer, version 1: only the prefix."""
-    return {
-        "transactional_id_prefix": _read_transactional_id(cursor),
-        "owned_subtask": None,
-        "owned_subtasks": None,
-        "transaction_ownership": None,
-        "precommitted": None,
-    }
+def _clusters() -> Structure:
+    """Describe the enumerators of the clusters: i32 version of all, i32 count, each with its cluster and length."""
 
+    def read(cursor: Cursor) -> list[Row]:
+        at = cursor.pos
+        version = cursor.i32()
+        enumerator = _ENUMERATORS.get(version)
+        if enumerator is None:
+            cursor.corrupt(f"version {version} of a Kafka enumerator", at=at)
+        one = record(column("cluster", _CLUSTER), column("enumerator", sized(enumerator)))
+        return [{"version": version, **row} for row in listed(one).read(cursor)]
+
+    def write(out: Output, rows: Sequence[Row]) -> None:
+        version = rows[0]["version"]
+        one = record(column("cluster", _CLUSTER), column("enumerator", sized(_ENUMERATORS[version])))
+        out.i32(version)
+        listed(one).write(out, rows)
+
+    row = [("version", pa.int32()), ("cluster", pa.string()), ("enumerator", ENUMERATOR.arrow_type)]
+    return Structure(pa.list_(pa.struct(row)), read, write, 8)
+
+
+def _dynamic_enumerator(*initializers: Any) -> Structure:
+    cluster = record(
+        column("cluster", _CLUSTER),
+        column("topics", listed(_TOPIC_NAME)),
+        column("bootstrap_servers", UTF),
+        *initializers,
+    )
+    stream = record(column("stream", UTF), column("clusters", listed(cluster)))
+    clusters = checked(_clusters(), bool, "clusters that identify a DynamicKafkaSource")
+    return record(column("streams", listed(stream)), column("clusters", clusters))
+
+
+def _dynamic_enumerator_positions(row: FormatRow) -> Iterator[Position]:
+    for item in row["clusters"]:
+        yield from _enumerator_positions(item["enumerator"], f"{item['cluster']}/")
+
+
+DYNAMIC_ENUMERATOR = ConnectorFormat(
+    "dynamic kafka",
+    FormatRole.ENUMERATOR,
+    {
+        1: _dynamic_enumerator(),
+        2: _dynamic_enumerator(
+            column("starting_offsets", optional(BYTES)),  # Java object streams of OffsetsInitializer
+            column("stopping_offsets", optional(BYTES)),
+        ),
+    },
+    positions=_dynamic_enumerator_positions,
+)
+
+
+# The sink.
 
 _OWNERSHIP = ("IMPLICIT_BY_SUBTASK_ID", "EXPLICIT_BY_WRITER_STATE")
+_TRANSACTIONAL_ID = checked(
+    UTF,
+    lambda value: 0 < len(value) <= _LONGEST_TRANSACTIONAL_ID and value.isprintable(),
+    "a transactional id",
+)
+_UNKNOWN = null_for(at_least(I32, -1, "a subtask"), -1)
+_PREFIX = column("transactional_id_prefix", _TRANSACTIONAL_ID)
+_TRANSACTION = record(column("transactional_id", _TRANSACTIONAL_ID), column("checkpoint_id", I64))
 
 
-def _read_writer_v2(cursor: Cursor) -> FormatRow:
-    """Read KafkaWriterStateSerializer, version 2 (connector 4.0); -1 is unknown."""
-    row = _read_writer_v1(cursor)
-    at = cursor.pos
-    subtask, subtasks, ownership = cursor.i32(), cursor.i32(), cursor.i32()
-    if subtask < -1 or subtasks < -1 or not 0 <= ownership < len(_OWNERSHIP):
-        cursor.corrupt(f"subtask {subtask} of {subtasks}, transaction ownership {ownership}", at=at)
-    transactions = [
-        {"transactional_id": _read_transactional_id(cursor), "checkpoint_id": cursor.i64()}
-        for _ in range(cursor.count("transactions", 10))
-    ]
-    return {
-        **row,
-        "owned_subtask": None if subtask == -1 else subtask,
-        "owned_subtasks": None if subtasks == -1 else subtasks,
-        "transaction_ownership": _OWNERSHIP[ownership],
-        "precommitted": transactions,
-    }
-
-
-def _read_transactional_id(cursor: Cursor) -> str:
-    at = cursor.pos
-    text = cursor.utf()
-    if not text or len(text) > _LONGEST_TRANSACTIONAL_ID or not text.isprintable():
-        cursor.corrupt("not a transactional id", at=at)
-    return text
+def _writer_pending(row: FormatRow) -> Iterator[Pending]:
+    for transaction in row.get("precommitted") or ():
+        yield Pending("transaction", transaction["transactional_id"], checkpoint_id=transaction["checkpoint_id"])
 
 
 WRITER = ConnectorFormat(
-    name="kafka",
-    role=FormatRole.WRITER,
-    arrow_type=pa.struct(
-        [
-            ("transactional_id_prefix", pa.string()),
-            ("owned_subtask", pa.int32()),
-            ("owned_subtasks", pa.int32()),
-            ("transaction_ownership", pa.string()),
-            (
-                "precommitted",
-                pa.list_(pa.struct([("transactional_id", pa.string()), ("checkpoint_id", pa.int64())])),
-            ),
-        ]
-    ),
-    readers={1: _read_writer_v1, 2: _read_writer_v2},
+    "kafka",
+    FormatRole.WRITER,
+    {
+        1: record(_PREFIX),
+        2: record(
+            _PREFIX,
+            column("owned_subtask", _UNKNOWN),
+            column("owned_subtasks", _UNKNOWN),
+            column("transaction_ownership", enumeration(I32, _OWNERSHIP)),
+            column("precommitted", listed(_TRANSACTION)),
+        ),
+    },
+    pending=_writer_pending,
+)
+"""KafkaWriterState; version 2 since connector 4.0, where -1 is unknown."""
+
+_PRODUCER = (
+    column("epoch", at_least(I16, -1, "an epoch")),
+    column("producer_id", at_least(I64, -1, "a producer id")),
+    column("transactional_id", _TRANSACTIONAL_ID),
 )
 
 
-def _read_committable_v1(cursor: Cursor) -> FormatRow:
-    """Read KafkaCommittableSerializer, version 1."""
-    at = cursor.pos
-    epoch, producer_id = cursor.i16(), cursor.i64()
-    if epoch < -1 or producer_id < -1:
-        cursor.corrupt(f"producer {producer_id}, epoch {epoch}", at=at)
-    return {
-        "transactional_id": _read_transactional_id(cursor),
-        "producer_id": producer_id,
-        "epoch": epoch,
-        "prepared_transaction": None,
-    }
+def _committable_pending(row: FormatRow) -> Iterator[Pending]:
+    yield Pending("transaction", row["transactional_id"])
 
-
-def _read_committable_v2(cursor: Cursor) -> FormatRow:
-    """Read KafkaCommittableSerializer, version 2: also the prepared transaction's state, if any."""
-    row = _read_committable_v1(cursor)
-    return {**row, "prepared_transaction": cursor.utf() if _read_flag(cursor) else None}
-
-
-_COMMITTABLE_READERS: dict[int, Callable[[Cursor], dict[str, Any]]] = {
-    1: _read_committable_v1,
-    2: _read_committable_v2,
-}
 
 COMMITTABLE = ConnectorFormat(
-    name="kafka",
-    role=FormatRole.COMMITTABLE,
-    arrow_type=pa.struct(
-        [
-            ("transactional_id", pa.string()),
-            ("producer_id", pa.int64()),
-            ("epoch", pa.int16()),
-            ("prepared_transaction", pa.string()),
-        ]
-    ),
-    readers=_COMMITTABLE_READERS,
+    "kafka",
+    FormatRole.COMMITTABLE,
+    {1: record(*_PRODUCER), 2: record(*_PRODUCER, column("prepared_transaction", optional(UTF)))},
+    pending=_committable_pending,
 )
 
 
 # Write splits and enumerator checkpoints of the Kafka source.
-#
-# Source: KafkaPartitionSplitSerializer, KafkaSourceEnumStateSerializer, SourceCoordinatorSerdeUtils.
 
 ENUMERATOR_VERSIONS = (1, 2, 3)
-_SPLIT_VERSION, _SERDE_VERSION = 0, 1
-_ASSIGNED, _UNASSIGNED = 0, 1
 
 
 @dataclass(frozen=True)
@@ -289,7 +345,9 @@ def versioned(version: int, payload: bytes) -> bytes:
 
 def written_split(split: KafkaSplit) -> bytes:
     """Encode an element of `SourceReaderState`: a versioned split, which must have an offset."""
-    return versioned(_SPLIT_VERSION, _split(split))
+    assert split.offset is not None
+    partition = EnumeratedPartition(split.topic, split.partition, True, split.offset, split.stopping_offset)
+    return versioned(_SPLIT_VERSION, written(_SPLIT, _row(partition)))
 
 
 @dataclass(frozen=True)
@@ -348,54 +406,17 @@ def written_enumerator(partitions: Sequence[EnumeratedPartition], version: int, 
     """
     stored = [item for item in partitions if version > 1 or item.assigned]
     if version == 0:
-        return _by_subtask(stored)
-    out = Output()
-    out.i32(len(stored))
-    if version == 3:
-        out.i32(_SPLIT_VERSION)
-    for item in stored:
-        if version == 3:
-            out.bytes32(_enumerated_split(item))
-        else:
-            _topic_partition(out, item)
-        if version > 1:
-            out.i32(_ASSIGNED if item.assigned else _UNASSIGNED)
-    if version > 1:
-        out.boolean(discovered)
-    return bytes(out)
+        stored.sort(key=lambda item: item.subtask)
+    row = {"partitions": [_row(item) for item in stored], "initial_discovery_finished": discovered}
+    return written(_ENUMERATORS[version], row)
 
 
-def _by_subtask(partitions: Sequence[EnumeratedPartition]) -> bytes:
-    """Encode as SerdeUtils.serializeSplitAssignments does."""
-    subtasks: dict[int, list[EnumeratedPartition]] = {}
-    for item in partitions:
-        subtasks.setdefault(item.subtask, []).append(item)
-    out = Output()
-    out.i32(len(subtasks))
-    out.i32(_SPLIT_VERSION)
-    for subtask, items in sorted(subtasks.items()):
-        out.i32(subtask)
-        out.i32(len(items))
-        for item in items:
-            out.bytes32(_enumerated_split(item))
-    return bytes(out)
-
-
-def _enumerated_split(item: EnumeratedPartition) -> bytes:
-    out = Output()
-    _topic_partition(out, item)
-    out.i64(_MIGRATED if item.offset is None else item.offset)
-    out.i64(_NO_STOPPING_OFFSET if item.stopping_offset is None else item.stopping_offset)
-    return bytes(out)
-
-
-def _split(split: KafkaSplit) -> bytes:
-    assert split.offset is not None
-    return _enumerated_split(
-        EnumeratedPartition(split.topic, split.partition, True, split.offset, split.stopping_offset)
-    )
-
-
-def _topic_partition(out: Output, split: EnumeratedPartition) -> None:
-    out.utf(split.topic)
-    out.i32(split.partition)
+def _row(item: EnumeratedPartition) -> FormatRow:
+    return {
+        "topic": item.topic,
+        "partition": item.partition,
+        "starting_offset": item.offset,
+        "stopping_offset": item.stopping_offset,
+        "assigned": item.assigned,
+        "subtask": item.subtask,
+    }

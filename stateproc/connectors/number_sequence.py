@@ -6,35 +6,39 @@ NumberSequenceSource.
 
 from __future__ import annotations
 
-import pyarrow as pa
+from collections.abc import Iterator
 
-from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, FormatRow
-from stateproc.wire.cursor import Cursor
+from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, FormatRow, Position
+from stateproc.connectors.structures import I64, UTF, checked, column, listed, record
 
-_MIN_SPLIT_BYTES = 18
-
-
-def read_split(cursor: Cursor) -> FormatRow:
-    """Read a split: utf id (a decimal number), i64 next number, i64 last number (inclusive)."""
-    at = cursor.pos
-    split_id, start, end = cursor.utf(), cursor.i64(), cursor.i64()
-    if not (split_id.isascii() and split_id.isdecimal()) or start > end:
-        cursor.corrupt(f"no split of a number sequence: '{split_id[:40]}', {start} to {end}", at=at)
-    return {"split_id": split_id, "from": start, "to": end}
-
-
-def read_enumerator(cursor: Cursor) -> FormatRow:
-    """Read the splits that no reader has yet: i32 count, splits."""
-    splits = [read_split(cursor) for _ in range(cursor.count("splits", _MIN_SPLIT_BYTES))]
-    # Four zero bytes could be any source's.
-    if not splits:
-        cursor.corrupt("no split that identifies a number sequence")
-    return {"splits": splits}
-
-
-_COLUMNS = pa.struct([("split_id", pa.string()), ("from", pa.int64()), ("to", pa.int64())])
-
-SPLIT = ConnectorFormat("number sequence", FormatRole.SPLIT, _COLUMNS, {1: read_split})
-ENUMERATOR = ConnectorFormat(
-    "number sequence", FormatRole.ENUMERATOR, pa.struct([("splits", pa.list_(_COLUMNS))]), {1: read_enumerator}
+_SPLIT = checked(
+    record(
+        column("split_id", checked(UTF, lambda value: value.isascii() and value.isdecimal(), "the number of a split")),
+        column("from", I64),
+        column("to", I64),
+    ),
+    # A range that was read to its end begins after it.
+    lambda row: row["from"] <= row["to"] + 1,
+    "a split of a number sequence",
 )
+"""utf id (a decimal number), i64 next number, i64 last number (inclusive)."""
+
+
+def _positions(row: FormatRow, *, assigned: bool = True) -> Iterator[Position]:
+    yield Position(row["split_id"], "number", str(row["from"]), stops_at=str(row["to"]), assigned=assigned)
+
+
+def _enumerator_positions(row: FormatRow) -> Iterator[Position]:
+    for split in row["splits"]:
+        yield from _positions(split, assigned=False)
+
+
+SPLIT = ConnectorFormat("number sequence", FormatRole.SPLIT, {1: _SPLIT}, positions=_positions)
+ENUMERATOR = ConnectorFormat(
+    "number sequence",
+    FormatRole.ENUMERATOR,
+    {1: record(column("splits", listed(_SPLIT)))},
+    positions=_enumerator_positions,
+    identifies=lambda row: bool(row["splits"]),
+)
+"""The splits that no reader has yet."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from stateproc.connectors.connector_format import (
+    UNVERSIONED,
     VERSIONED_TYPE,
+    ConnectorFormat,
     FormatRole,
     FormatRow,
     Versioned,
@@ -16,11 +19,14 @@ from stateproc.connectors.connector_format import (
     read_versioned_list,
     unwrap,
 )
+from stateproc.connectors.iceberg import MANIFESTS as _MANIFESTS
 from stateproc.connectors.registry import formats_of
 from stateproc.errors import CorruptSnapshot
 from stateproc.wire.cursor import Cursor
 
 # Decode the committables that a sink's committer (FLIP-143, FLIP-191) keeps until their commit.
+
+_VersionedItems = Sequence[Versioned | None]
 
 MAGIC = 0xB91F252C
 REQUEST_STATES = ("RECEIVED", "RETRY", "FAILED", "COMMITTED")
@@ -39,29 +45,88 @@ _REQUEST_TYPE = pa.struct(
 )
 
 
-def committer_columns(items: Sequence[Versioned | None]) -> pa.Array | None:
-    """Decode elements of `streaming_committer_raw_states` to structs of the version and the list of committables.
+@dataclass(frozen=True)
+class Decoded:
+    """Values of an operator state in the format that all of them have.
 
-    Committables of a known format have its columns besides ``version`` and ``payload``.
+    Attributes:
+        format: the format.
+        rows: a row per value, None for null.
+    """
+
+    format: ConnectorFormat
+    rows: list[FormatRow | None]
+
+
+@dataclass(frozen=True)
+class Committers:
+    """Elements of Flink's committers.
+
+    Attributes:
+        rows: per element its version and committables, None for null.
+        format: the format of all committables, None if it is not known or there are none.
+    """
+
+    rows: list[FormatRow | None]
+    format: ConnectorFormat | None
+
+
+def read_committers(items: _VersionedItems) -> Committers | None:
+    """Decode elements of `streaming_committer_raw_states`: version, and committables with the columns of their format.
 
     Returns:
-        The structs, or None if the elements have another format: other committers use the state's name, too.
+        The committers, or None if the elements have another format: other committers use the state's name, too.
     """
     try:
         rows = [None if item is None else read_committer(item) for item in items]
     except CorruptSnapshot:
         return None
     requests = [request for row in rows if row is not None for request in row["committables"]]
-    payloads = [Versioned(request["version"], request["payload"]) for request in requests]
-    request_type = _REQUEST_TYPE
-    for known in formats_of(FormatRole.COMMITTABLE):
-        decoded = known.read_all(payloads) if payloads else None
-        if decoded is not None:
-            request_type = pa.struct([*_REQUEST_TYPE, *known.arrow_type])
-            for request, columns in zip(requests, decoded, strict=True):
-                request.update(columns)
-            break
-    return pa.array(rows, pa.struct([("version", pa.int32()), ("committables", pa.list_(request_type))]))
+    decoded = decoded_items(FormatRole.COMMITTABLE, [Versioned(row["version"], row["payload"]) for row in requests])
+    if decoded is None:
+        return Committers(rows, None)
+    for request, columns in zip(requests, decoded.rows, strict=True):
+        assert columns is not None
+        # The committable's own columns of these names are the same, or are said by the committer.
+        request.update({name: value for name, value in columns.items() if name not in request})
+    return Committers(rows, decoded.format)
+
+
+def committer_columns(items: _VersionedItems) -> pa.Array | None:
+    """Decode elements of `streaming_committer_raw_states` to structs of the version and the list of committables.
+
+    Returns:
+        The structs, or None if they have no known format.
+    """
+    committers = read_committers(items)
+    if committers is None:
+        return _columns(decoded_items(FormatRole.COMMITTER, items))
+    fields = list(_REQUEST_TYPE)
+    if committers.format is not None:
+        fields += [field for field in committers.format.arrow_type if field.name not in _REQUEST_TYPE.names]
+    return pa.array(
+        committers.rows, pa.struct([("version", pa.int32()), ("committables", pa.list_(pa.struct(fields)))])
+    )
+
+
+def decoded_items(role: FormatRole, items: _VersionedItems) -> Decoded | None:
+    """Decode by the first format of a role that all items have."""
+    present = [item for item in items if item is not None]
+    if not present:
+        return None
+    for known in formats_of(role):
+        rows = known.read_all(present)
+        if rows is not None:
+            following = iter(rows)
+            return Decoded(known, [None if item is None else next(following) for item in items])
+    return None
+
+
+def _columns(decoded: Decoded | None) -> pa.Array | None:
+    if decoded is None:
+        return None
+    rows = [row for row in decoded.rows if row is not None]
+    return pa.array(decoded.rows, decoded.format.type_of(rows))
 
 
 def read_committer(item: Versioned) -> FormatRow:
@@ -128,47 +193,52 @@ def _known(item: Versioned, newest: int) -> Cursor:
     return cursor
 
 
-_VersionedItems = Sequence[Versioned | None]
+Values: TypeAlias = pa.Array | pa.ChunkedArray | Sequence[Any]
 
 
-def connector_columns(
-    state_name: str, values: pa.Array | pa.ChunkedArray | Sequence[bytes | None]
-) -> pa.StructArray | None:
+def connector_columns(state_name: str, values: Values) -> pa.StructArray | None:
     """Decode the values of a connector's operator state to a struct array of equal length.
 
     Values of no known connector format become their version and payload.
 
     Args:
         state_name: the name of the operator state; see `CONNECTOR_STATES`.
-        values: byte arrays, one per element.
+        values: one per element: bytes, or what the state's own type gives.
 
     Returns:
         The columns, or None if the state is no connector state or one of its values holds no versioned bytes: then the
         bytes are all that is known.
     """
-    if state_name not in CONNECTOR_STATES:
+    state = CONNECTOR_STATES.get(state_name)
+    if state is None:
         return None
-    plain = values.to_pylist() if isinstance(values, pa.Array | pa.ChunkedArray) else values
+    plain = values.to_pylist() if isinstance(values, pa.Array | pa.ChunkedArray) else list(values)
+    if state.columns is not None:
+        return state.columns(plain)
+    items = versioned_items(state_name, plain)
+    if items is None:
+        return None
+    known = committer_columns(items) if state.role is None else _columns(decoded_items(state.role, items))
+    if known is None and state.versioned:
+        known = _version_and_payload(items)
+    return known
+
+
+def versioned_items(state_name: str, values: Sequence[bytes | None]) -> list[Versioned | None] | None:
+    """Return the versioned bytes of a state's elements, None if one of them is something else."""
+    if not CONNECTOR_STATES[state_name].versioned:
+        return [None if value is None else Versioned(UNVERSIONED, value) for value in values]
     try:
-        items = [None if value is None else unwrap(value) for value in plain]
+        return [None if value is None else unwrap(value) for value in values]
     except CorruptSnapshot:
         return None
-    known = CONNECTOR_STATES[state_name](items) if any(item is not None for item in items) else None
-    return _version_and_payload(items) if known is None else known
 
 
-def _first_format(role: FormatRole) -> Callable[[_VersionedItems], pa.Array | None]:
-    """Return a function that gives the columns of the first format that all items have."""
-
-    def columns(items: _VersionedItems) -> pa.Array | None:
-        for known in formats_of(role):
-            rows = known.read_all(item for item in items if item is not None)
-            if rows is not None:
-                following = iter(rows)
-                return pa.array([None if item is None else next(following) for item in items], known.arrow_type)
-        return None
-
-    return columns
+def decoded_elements(state_name: str, values: Sequence[bytes | None]) -> Decoded | None:
+    """Decode the elements of a state other than a committer's; None if their format is not known."""
+    items = versioned_items(state_name, values)
+    role = CONNECTOR_STATES[state_name].role
+    return None if items is None or role is None else decoded_items(role, items)
 
 
 def _version_and_payload(items: _VersionedItems) -> pa.Array:
@@ -176,12 +246,64 @@ def _version_and_payload(items: _VersionedItems) -> pa.Array:
     return pa.array(rows, VERSIONED_TYPE)
 
 
-CONNECTOR_STATES: dict[str, Callable[[_VersionedItems], pa.Array | None]] = {
-    "SourceReaderState": _first_format(FormatRole.SPLIT),
-    "writer_raw_states": _first_format(FormatRole.WRITER),
-    "streaming_committer_raw_states": committer_columns,
+_CHECKPOINTS = pa.list_(pa.struct([("checkpoint_id", pa.int64()), *_MANIFESTS.arrow_type]))
+
+
+def manifests_by_checkpoint(value: Sequence[tuple[int, bytes]]) -> list[FormatRow] | None:
+    """Decode an element of `iceberg-files-committer-state`; None if a value of it has another format."""
+    rows = []
+    for checkpoint_id, data in value:
+        try:
+            item = unwrap(data)
+        except CorruptSnapshot:
+            return None
+        row = _MANIFESTS.read(item)
+        if row is None:
+            return None
+        rows.append({"checkpoint_id": checkpoint_id, **row})
+    return rows
+
+
+def _iceberg_columns(values: Sequence[Any]) -> pa.Array | None:
+    rows: list[FormatRow | None] = []
+    for value in values:
+        checkpoints = None if value is None else manifests_by_checkpoint(value)
+        if value is not None and checkpoints is None:
+            return None
+        rows.append(None if value is None else {"checkpoints": checkpoints})
+    return pa.array(rows, pa.struct([("checkpoints", _CHECKPOINTS)]))
+
+
+@dataclass(frozen=True)
+class ConnectorState:
+    """An operator state that connectors use.
+
+    Attributes:
+        role: what its elements are; None: committers.
+        value_type: the type of its elements, as the state declares it.
+        versioned: whether the bytes begin with a version.
+        columns: what decodes elements of another type than bytes.
+    """
+
+    role: FormatRole | None
+    value_type: str = "byte[]"
+    versioned: bool = True
+    columns: Callable[[Sequence[Any]], pa.Array | None] | None = None
+
+
+SOURCE_STATE, COMMITTER_STATE = "SourceReaderState", "streaming_committer_raw_states"
+ICEBERG_STATE = "iceberg-files-committer-state"
+CONNECTOR_STATES: dict[str, ConnectorState] = {
+    SOURCE_STATE: ConnectorState(FormatRole.SPLIT),
+    "writer_raw_states": ConnectorState(FormatRole.WRITER),
+    "bucket-states": ConnectorState(FormatRole.WRITER),
+    COMMITTER_STATE: ConnectorState(None),
+    "remaining_compact_commit_raw_state": ConnectorState(FormatRole.COMMITTABLE),
+    "remaining_requests_raw_state": ConnectorState(FormatRole.COMPACTION),
+    "offset-states": ConnectorState(FormatRole.LEGACY_OFFSETS, versioned=False),
+    ICEBERG_STATE: ConnectorState(FormatRole.MANIFESTS, "SortedMap<Long, byte[]>", columns=_iceberg_columns),
 }
-"""Operator state name → the columns of its versioned values, or None if they have no known format."""
+"""Operator state name → what connectors keep in it."""
 
 
 # Decode the state of operator coordinators of FLIP-27 sources: the enumerator's checkpoint.
@@ -189,12 +311,14 @@ CONNECTOR_STATES: dict[str, Callable[[_VersionedItems], pa.Array | None]] = {
 _SERDE_VERSIONS = (0, 1)
 
 
-def read_coordinator(data: bytes, file: str = "<bytes>") -> dict[str, Any]:
+def read_coordinator(data: bytes, file: str = "<bytes>", *, connector: str | None = None) -> dict[str, Any]:
     """Decode the state of an operator coordinator.
 
     Args:
         data: the coordinator's state. Only that of sources is decoded.
         file: the file's name for errors.
+        connector: the name of the format of the readers' splits, which distinguishes enumerators that
+            do not identify themselves, such as those without splits.
 
     Returns:
         ``kind``: "source" (SourceCoordinatorSerdeUtils) or "bytes", then with ``data`` only. A source has
@@ -206,7 +330,7 @@ def read_coordinator(data: bytes, file: str = "<bytes>") -> dict[str, Any]:
         serde_version, enumerator, rest = _read_source(cursor)
     except CorruptSnapshot:
         return {"kind": "bytes", "data": bytes(data)}
-    name, decoded = _decode(enumerator)
+    name, decoded = _decode(enumerator, connector)
     return {
         "kind": "source",
         "serde_version": serde_version,
@@ -228,9 +352,32 @@ def _read_source(cursor: Cursor) -> tuple[int, Versioned, bytes]:
     return serde_version, enumerator, rest
 
 
-def _decode(enumerator: Versioned) -> tuple[str | None, dict[str, Any] | None]:
+def reader_connector(values: Sequence[bytes | None]) -> str | None:
+    """Return the name of the format of elements of `SourceReaderState`, None if it is not known."""
+    decoded = decoded_elements(SOURCE_STATE, values)
+    return None if decoded is None else decoded.format.name
+
+
+def _decode(enumerator: Versioned, connector: str | None) -> tuple[str | None, dict[str, Any] | None]:
+    found = enumerator_format(enumerator, connector)
+    return (None, None) if found is None else (found[0].name, found[0].shown(found[1]))
+
+
+def read_enumerator(data: bytes | None, connector: str | None) -> tuple[ConnectorFormat, FormatRow] | None:
+    """Return the format and the row of the enumerator in a coordinator's state; None if it is not known."""
+    if data is None:
+        return None
+    try:
+        _, enumerator, _ = _read_source(Cursor(data))
+    except CorruptSnapshot:
+        return None
+    return enumerator_format(enumerator, connector)
+
+
+def enumerator_format(enumerator: Versioned, connector: str | None) -> tuple[ConnectorFormat, FormatRow] | None:
+    """Return the format of an enumerator and its row; see `read_coordinator`."""
     for known in formats_of(FormatRole.ENUMERATOR):
         row = known.read(enumerator)
-        if row is not None:
-            return known.name, row
-    return None, None
+        if row is not None and (known.identifies(row) or known.name == connector):
+            return known, row
+    return None

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from stateproc.connectors import read_coordinator
+from stateproc.connectors.operator_states import SOURCE_STATE, reader_connector
 from stateproc.errors import NotFound, SnapshotError, not_found
 from stateproc.keygroups.key_types import key_type_of
 from stateproc.metadata import OperatorEntry, SnapshotMetadata, file_bytes
@@ -397,7 +398,22 @@ class Operator:
     def coordinator(self) -> dict[str, object] | None:
         """The state of the operator's coordinator (for sources the enumerator's), decoded if its format is known."""
         handle = self.metadata.coordinator
-        return None if handle is None else read_coordinator(handle.data, self.location.metadata_uri)
+        if handle is None:
+            return None
+        found = read_coordinator(handle.data, self.location.metadata_uri)
+        if found["kind"] == "source" and found["decoded"] is None:
+            # Some enumerators, such as empty ones, are identified by the splits of the readers only.
+            found = read_coordinator(handle.data, self.location.metadata_uri, connector=self._reader_connector())
+        return found
+
+    def _reader_connector(self) -> str | None:
+        for state in self.operator_states:
+            if state.name == SOURCE_STATE and state.value_type == "byte[]":
+                try:
+                    return reader_connector(state.to_arrow().column("value").to_pylist())
+                except SnapshotError:
+                    return None
+        return None
 
     def _card(self) -> Card:
         # Lazy: start-up.

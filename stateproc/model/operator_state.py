@@ -187,10 +187,13 @@ class OperatorState(State):
     @property
     def opened(self) -> pa.DataType | None:
         """The struct of a well-known format in the values (source splits, sink states); None for others."""
-        if self.name not in CONNECTOR_STATES or self.value_type != "byte[]":
+        known = CONNECTOR_STATES.get(self.name)
+        if known is None or self.value_type != known.value_type:
             return None
-        values = [batch.column("value") for split in self.splits() for batch in split.read()]
-        array = connector_columns(self.name, pa.chunked_array(values, type=pa.binary()))
+        values = [
+            value for split in self.splits() for batch in split.read() for value in batch.column("value").to_pylist()
+        ]
+        array = connector_columns(self.name, values)
         return None if array is None or len(array) == 0 else array.type
 
     @property
@@ -280,7 +283,10 @@ class OpenedSplit:
         return ()
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        raw = pa.Table.from_batches([batch for split in self.inner for batch in split.read()], _RAW)
+        batches = [batch for split in self.inner for batch in split.read()]
+        if not batches:
+            return
+        raw = pa.Table.from_batches(batches)
         columns = connector_columns(self.state, raw.column("value"))
         if columns is None:
             yield from raw.to_batches()
@@ -288,9 +294,6 @@ class OpenedSplit:
             subtasks = raw.column(SUBTASK).combine_chunks()
             names = [SUBTASK, *(field.name for field in columns.type)]
             yield pa.RecordBatch.from_arrays([subtasks, *columns.flatten()], names)
-
-
-_RAW = pa.schema([(SUBTASK, pa.int32()), ("value", pa.binary())])
 
 
 class OpenedState(State):

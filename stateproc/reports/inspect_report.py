@@ -173,6 +173,10 @@ def _coordinator(operator: Operator) -> Report | None:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
     return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value
 
 

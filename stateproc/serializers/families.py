@@ -15,6 +15,7 @@ import stateproc.serializers.java.user_written
 import stateproc.serializers.kryo.serializer
 import stateproc.serializers.pojo.serializer
 import stateproc.serializers.runtime.cep
+import stateproc.serializers.runtime.jdbc_xa
 import stateproc.serializers.runtime.legacy
 import stateproc.serializers.runtime.stream_elements
 import stateproc.serializers.runtime.timers

@@ -30,20 +30,40 @@ class Snapshot(SnapshotContents):
     """
 
     def offsets(self) -> pa.Table:
-        """Return the Kafka offsets of all sources.
+        """Return where all sources continue, a row per split.
 
         Returns:
-            operator, topic, partition, offset (the first record that has not been read), stopping_offset, subtask,
-            sorted by the first three. Offsets of -1, -2 and -3 mean latest, earliest and the committed offset. A
-            partition without a subtask is known to the source's coordinator and not assigned to a reader yet.
+            operator, connector, split, kind (of position: offset, file:pos, GTID, LSN, sequence number …), position in
+            the connector's words, phase (snapshot or streaming), stops_at, subtask; and of Kafka topic, partition,
+            offset (the first record that has not been read) and stopping_offset as numbers, of which -1, -2 and -3
+            mean latest, earliest and the committed offset. Sorted by operator and split. A split without a subtask is
+            known to the source's coordinator and not assigned to a reader yet.
 
         Raises:
             SnapshotError: The state of a source cannot be read.
         """
         # Lazy: start-up.
-        from stateproc.reports.kafka_offsets import offsets_table
+        from stateproc.reports.source_positions import positions_table
 
-        return offsets_table(self.operators)
+        return positions_table(self.operators)
+
+    def pending(self) -> pa.Table:
+        """Return what sinks have written and not committed, a row per file, manifest, transaction, XID or record.
+
+        Returns:
+            operator, connector, state, checkpoint_id, status (to commit: a restore commits it; in progress: a restore
+            goes on with it; buffered: a restore sends it; to clean up: a restore deletes or aborts it), kind, name
+            (the target file, the transaction's id …), temporary (the file as it is now), bytes, files, rows,
+            upload_id, bucket, subtask; sorted by operator, checkpoint, status and name. A committable of an unknown
+            connector has its bytes only.
+
+        Raises:
+            SnapshotError: The state of a sink cannot be read.
+        """
+        # Lazy: start-up.
+        from stateproc.reports.pending import pending_table
+
+        return pending_table(self.operators)
 
     def catalog(self) -> pa.Table:
         """Return a table of all states: operator, name, kind, types, bytes, and why a state cannot be read.
@@ -225,7 +245,7 @@ class Snapshot(SnapshotContents):
         """
         # Lazy: start-up.
         from stateproc.export import export_states
-        from stateproc.reports.kafka_offsets import offsets_table
+        from stateproc.reports.source_positions import positions_table
 
         everything = uids is None and states is None
         return export_states(
@@ -242,7 +262,7 @@ class Snapshot(SnapshotContents):
             threads=threads,
             overwrite=overwrite,
             storage_options=storage_options,
-            tables={"kafka offsets": lambda: offsets_table(self.operators)} if everything else None,
+            tables={"offsets": lambda: positions_table(self.operators)} if everything else None,
             start=_start,
         )
 

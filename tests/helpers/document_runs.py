@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -102,12 +103,24 @@ def _write_consumer(target: Path) -> None:
     writer.set_kafka_offsets("old-kafka", remove=["größe:0", "größe:1"]).write(target)
 
 
+_CONNECTORS = re.compile(r"^\$ .* connectors/", re.MULTILINE)
+"""Commands on the savepoints of jobs with connectors."""
+
+
+def unpack_connector_savepoints(folder: Path) -> None:
+    """Unpack the savepoints of tests/vectors/connectors."""
+    with tarfile.open(ROOT / "tests/vectors/connectors/savepoints.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+
+
 def folder_of(document: Path, folder: Path, snapshots: Path | None = None) -> Path:
     """Return a folder to run in, with the fixtures if the document names them, and with the bundled snapshots."""
     if "tests/fixtures" in document.read_text(encoding="utf-8"):
         (folder / "tests").symlink_to(ROOT / "tests")
     if _CONSUMER in document.read_text(encoding="utf-8"):
         _write_consumer(folder / _CONSUMER)
+    if _CONNECTORS.search(document.read_text(encoding="utf-8")):
+        unpack_connector_savepoints(folder / "connectors")
     if snapshots is not None:
         (folder / "snapshots").symlink_to(snapshots)
     return folder

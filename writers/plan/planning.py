@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stateproc.connectors.kafka_consumer import CONSUMER_STATE
+from stateproc.connectors.operator_states import SOURCE_STATE
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.metadata.backend import PRIORITY_QUEUE, StateMetaInfo
 from stateproc.metadata.snapshot import OperatorEntry
 from stateproc.model.operator import Operator
-from stateproc.reports.kafka_offsets import SOURCE_STATE
 from stateproc.serializers import LayoutContext
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.store import StorePath

@@ -24,11 +24,11 @@ from stateproc.connectors.kafka import (
     written_enumerator,
     written_split,
 )
+from stateproc.connectors.operator_states import SOURCE_STATE
 from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where, not_found
 from stateproc.metadata.handles import ByteStreamHandle
 from stateproc.model.operator import Operator
 from stateproc.model.operator_state import OperatorState, opened_state
-from stateproc.reports.kafka_offsets import SOURCE_STATE
 from stateproc.wire import Cursor, Output
 from stateproc.writers.kafka_offset_words import OFFSET_WORDS
 from stateproc.writers.rewrite.operator_state_copy import GivenElements, merged_operator_header, raw_elements

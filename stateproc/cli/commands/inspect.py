@@ -217,6 +217,8 @@ def _coordinator(coordinator: dict[str, Any]) -> Text:
         text.append(
             "Kafka: " + ", ".join(f"{topic} ({counted(n, 'partition')})" for topic, n in sorted(topics.items()))
         )
+    elif coordinator.get("format"):
+        text.append(f"source of {coordinator['format']}")
     else:
         text.append(f"{coordinator['kind']} of an unknown format")
     return text

@@ -1,4 +1,4 @@
-"""``stateproc offsets``: print the Kafka offsets in a snapshot."""
+"""``stateproc offsets``: print where the sources of a snapshot continue."""
 
 from __future__ import annotations
 
@@ -13,18 +13,28 @@ from rich.text import Text
 
 from stateproc.cli.arguments import open_snapshot
 from stateproc.cli.exit_status import NO, YES
-from stateproc.connectors.kafka import COMMITTED, EARLIEST, LATEST
-from stateproc.reports.kafka_offsets import consumers, kafka_offsets
+from stateproc.connectors.connector_format import WHOLE_SOURCE
+from stateproc.reports.kafka_offsets import consumers
+from stateproc.reports.source_positions import sorted_positions, unknown_sources
 
-_MARKERS = {LATEST: "latest", EARLIEST: "earliest", COMMITTED: "committed"}
+_OPTIONAL = ("phase", "stops_at")
+"""Columns that are left out where no row has a value."""
 
 
 def offsets_command(arguments: Namespace) -> int:
-    """Print the offsets, sorted by operator, topic and partition; return the exit status."""
+    """Print the positions, sorted by operator and split; return the exit status."""
     snapshot = open_snapshot(arguments)
-    rows = sorted(kafka_offsets(snapshot.operators), key=lambda row: (row["operator"], row["topic"], row["partition"]))
+    rows = sorted_positions(snapshot.operators)
+    unknown = unknown_sources(snapshot.operators)
+    if unknown:
+        print(
+            f"{', '.join(unknown)}: splits of a connector that is not known\n  → stateproc read {arguments.path} --uid "
+            f"{unknown[0]} --operator-state SourceReaderState shows their bytes",
+            file=sys.stderr,
+        )
     if not rows:
-        print(_nothing(arguments.path), file=sys.stderr)
+        if not unknown:
+            print(_nothing(arguments.path), file=sys.stderr)
         return NO
     if arguments.json:
         for row in rows:
@@ -44,23 +54,21 @@ def offsets_command(arguments: Namespace) -> int:
 
 def _nothing(path: str) -> str:
     return (
-        f"no Kafka offsets in this snapshot: no operator has the state of a KafkaSource or a FlinkKafkaConsumer\n  → "
+        f"no source positions in this snapshot: no operator has the state of a source that is known\n  → "
         f"stateproc inspect {path} lists its states"
     )
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
+    shown = [name for name in _OPTIONAL if any(row[name] is not None for row in rows)]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    for name in ("operator", "topic"):
+    for name in ("operator", "source", "split", "position", *(name.replace("_", " ") for name in shown)):
         table.add_column(name, overflow="fold")
-    for name in ("partition", "offset", "stopping at", "subtask"):
-        table.add_column(name, justify="right")
+    table.add_column("subtask", justify="right")
     for row in rows:
-        subtask = Text("not assigned", "dim") if row["subtask"] is None else Text(str(row["subtask"]))
-        cells = (str(row["partition"]), _offset(row["offset"]), _offset(row["stopping_offset"]))
-        table.add_row(Text(row["operator"]), Text(row["topic"], "bold"), *cells, subtask)
+        nobody = Text("–" if row["split"] in WHOLE_SOURCE else "not assigned", "dim")
+        subtask = nobody if row["subtask"] is None else Text(str(row["subtask"]))
+        position = Text(f"{row['kind']} ", "dim") + Text("–" if row["position"] is None else row["position"], "bold")
+        more = [Text("–" if row[name] is None else row[name]) for name in shown]
+        table.add_row(Text(row["operator"]), Text(row["connector"]), Text(row["split"]), position, *more, subtask)
     return table
-
-
-def _offset(offset: int | None) -> str:
-    return "–" if offset is None else _MARKERS.get(offset, str(offset))

@@ -2,7 +2,7 @@
 
 from stateproc.cli.command_definition import CommandDefinition
 from stateproc.cli.definitions.installation import COMPLETION, DEMO, NOTEBOOK, WARMUP
-from stateproc.cli.definitions.rows import CHANGES, EXPORT, OFFSETS, READ, SQL
+from stateproc.cli.definitions.rows import CHANGES, EXPORT, OFFSETS, PENDING, READ, SQL
 from stateproc.cli.definitions.snapshots import CLASSES, DESCRIBE, DIFF, INSPECT, LS, VERIFY
 from stateproc.cli.definitions.writing import BOOTSTRAP, RUN, VERBS
 
@@ -18,6 +18,7 @@ COMMANDS: tuple[CommandDefinition, ...] = (
     VERIFY,
     CLASSES,
     OFFSETS,
+    PENDING,
     *VERBS,
     BOOTSTRAP,
     RUN,

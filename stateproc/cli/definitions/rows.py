@@ -96,7 +96,7 @@ COMPRESSIONS = ("zstd", "snappy", "lz4", "gzip", "none")
 
 def _export_arguments(parser: ArgumentParser) -> None:
     add_open_options(parser)
-    chosen = parser.add_argument_group("which states (default: all, with timers, operator states, Kafka offsets)")
+    chosen = parser.add_argument_group("which states (default: all, with timers, operator states, offsets)")
     chosen.add_argument(
         "--uid", action="append", metavar="UID", help="only this operator (uid, uid hash or name); repeatable"
     )
@@ -170,4 +170,13 @@ def _offsets_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
 
-OFFSETS = CommandDefinition("offsets", "print the Kafka offsets in a snapshot", _offsets_arguments)
+OFFSETS = CommandDefinition(
+    "offsets",
+    "print where the sources of a snapshot continue: offsets of Kafka, positions of CDC, shards, files",
+    _offsets_arguments,
+)
+PENDING = CommandDefinition(
+    "pending",
+    "print what sinks have written and not committed: files, manifests, transactions, records to send",
+    _offsets_arguments,
+)

@@ -36,7 +36,7 @@ class PageReport:
         columns: Trees of the columns of each state that can be read.
         rocksdb: Statistics of RocksDB tables by operator id, as ``inspect --rocksdb --json`` prints them.
         times: Times of timers and last accesses.
-        offsets: Kafka offsets, as ``stateproc offsets --json`` prints them.
+        offsets: Kafka offsets: operator, topic, partition, offset, stopping_offset, subtask.
         notes: What was left out, and how to get it.
     """
 

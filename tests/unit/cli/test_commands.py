@@ -138,16 +138,26 @@ def test_offsets(run: Any) -> None:
     assert {row["partition"]: row["offset"] for row in rows} == {**wanted, 5: None}
     assert [row["partition"] for row in rows] == [0, 1, 2, 3, 4, 5]
     assert rows[5] == {
-        "operator": "orders-from-kafka", "topic": "shop.orders", "partition": 5, "offset": None,
-        "stopping_offset": None, "subtask": None,
-    }  # fmt: skip
+        "operator": "orders-from-kafka",
+        "connector": "kafka",
+        "split": "shop.orders-5",
+        "kind": "offset",
+        "position": None,
+        "phase": None,
+        "stops_at": None,
+        "subtask": None,
+        "topic": "shop.orders",
+        "partition": 5,
+        "offset": None,
+        "stopping_offset": None,
+    }
     assert "not assigned" in run("offsets", DEMO).out
 
 
 def test_offsets_of_a_snapshot_without_sources(run: Any) -> None:
     ran = run("offsets", str(FIXTURES / "1.20/windows-hashmap-canonical/snapshot"))
     assert ran.status == 1
-    assert "no Kafka offsets" in ran.err
+    assert "no source positions" in ran.err
 
 
 def test_inspect_json(run: Any) -> None:

@@ -25,7 +25,7 @@ def _width(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_table_shows_rows_and_totals(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["export", DEMO, "-o", str(tmp_path / "out"), "--uids", "orders-per-customer"]) == 0
     out, err = capfd.readouterr()
-    assert "orders-per-customer" in out and "profile" in out and "kafka offsets" in out
+    assert "orders-per-customer" in out and "profile" in out and "offsets" in out
     assert "1,321 rows" in out and "9 files of parquet" in out
     assert err == ""
 

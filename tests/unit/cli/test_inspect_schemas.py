@@ -1,16 +1,18 @@
-"""What ``inspect`` and ``offsets`` print as JSON fits the schemas in the package."""
+"""What ``inspect``, ``offsets`` and ``pending`` print as JSON fits the schemas in the package."""
 
 from __future__ import annotations
 
 import json
 import sys
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from stateproc.cli import main
+from tests.helpers.document_runs import unpack_connector_savepoints
 from tests.helpers.fixtures import Fixture, newest_fixtures
 from tests.helpers.paths import DEMO, FIXTURES
 
@@ -63,6 +65,17 @@ def test_offsets_fit(run: Any) -> None:
     assert status == 0 and len(rows) == 6
     for row in rows:
         validator("offsets").validate(row)
+
+
+def test_pending_fits(run: Any, tmp_path: Path) -> None:
+    unpack_connector_savepoints(tmp_path)
+    for name in ("filesink-1.20", "iceberg-1.10.0", "legacy-jdbc-xa-legacy", "sql-filesystem-compact-1.20"):
+        status, printed = run("pending", str(tmp_path / name), "--json")
+        rows = [json.loads(line) for line in printed.splitlines()]
+        assert status == 0 and rows
+        for row in rows:
+            validator("pending").validate(row)
+    assert run("pending", str(tmp_path / "filesource-1.20"))[0] == 1
 
 
 def _path(name: str) -> str:

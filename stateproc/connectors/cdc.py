@@ -1,0 +1,418 @@
+"""Flink CDC: splits and enumerators of the MySQL source, and of the sources by flink-cdc-base.
+
+These are Postgres, MongoDB, Oracle, SQL Server and Db2.
+
+Source: MySqlSplitSerializer and PendingSplitsStateSerializer of flink-connector-mysql-cdc; SourceSplitSerializer and
+PendingSplitsStateSerializer of flink-cdc-base, which all others use.
+
+    snapshot split   i32 1, [base v4+: bool catalog before schema], utf table, utf id, utf key type, utf start, utf
+                     end, offset, schemas
+    stream split     i32 2, utf id, utf "", offset start, offset end, n x finished split, schemas, [v3+] i32 number of
+                     all finished splits, [MySQL v4, base v5+] bool suspended, [base v6+] bool snapshot completed
+    finished split   utf table, utf id, utf start, utf end, [base: utf offset factory], offset, [base v4+: bool]
+    offset           bool, [JSON object of texts, as bytes32]; MySQL v1: bool, [utf file, i64 position]
+    schemas          n x ([base: bool,] utf table, bytes32 JSON of Debezium; v1: utf)
+    enumerator       i32 split version, i32 1 snapshot | 2 stream | 3 hybrid; 2: bool assigned; 1 and 3: see
+                     `_snapshot_state`
+
+Chunk bounds and offset factories are Java object streams in hex digits. An offset has the keys of its connector,
+which distinguish the sources of flink-cdc-base.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, FormatRow, Position
+from stateproc.connectors.java_objects import HEX_STREAM, class_name, java_texts
+from stateproc.connectors.structures import (
+    FLAG,
+    I32,
+    I64,
+    TEXT,
+    UTF,
+    ByVersion,
+    Part,
+    Structure,
+    at_end,
+    at_least,
+    cases,
+    checked,
+    column,
+    computed,
+    constant,
+    converted,
+    enumeration,
+    hidden,
+    listed,
+    optional,
+    record,
+    sized,
+)
+from stateproc.wire.cursor import Cursor
+from stateproc.wire.output import Output
+
+_OFFSET_TYPE = pa.map_(pa.string(), pa.string())
+_TEXTS = pa.list_(pa.string())
+STATUSES = (
+    "INITIAL_ASSIGNING",
+    "INITIAL_ASSIGNING_FINISHED",
+    "NEWLY_ADDED_ASSIGNING",
+    "NEWLY_ADDED_ASSIGNING_SNAPSHOT_FINISHED",
+    "NEWLY_ADDED_ASSIGNING_FINISHED",
+)
+"""AssignerStatus, by status code."""
+
+
+# Offsets: JSON objects whose values are texts or null, in the order of the connector's map.
+
+
+def _read_offset(cursor: Cursor) -> list[tuple[str, str | None]]:
+    at = cursor.pos
+    try:
+        pairs = json.loads(TEXT.read(cursor), object_pairs_hook=tuple)
+    except (ValueError, RecursionError):
+        cursor.corrupt("an offset that is no JSON", at=at)
+    if not isinstance(pairs, tuple) or not all(value is None or isinstance(value, str) for _, value in pairs):
+        cursor.corrupt("an offset that is no JSON object of texts", at=at)
+    return list(pairs)
+
+
+def _write_offset(out: Output, pairs: Iterable[tuple[str, str | None]]) -> None:
+    TEXT.write(out, json.dumps(dict(pairs), ensure_ascii=False, separators=(",", ":")))
+
+
+_JSON = Structure(_OFFSET_TYPE, _read_offset, _write_offset, 4)
+_MYSQL_KEYS = {"file", "kind"}
+
+
+def _has_mysql_keys(offset: list[tuple[str, str | None]]) -> bool:
+    return not _MYSQL_KEYS.isdisjoint(key for key, _ in offset)
+
+
+_MYSQL_OFFSET = optional(checked(_JSON, _has_mysql_keys, "an offset of MySQL's binlog"))
+_BASE_OFFSET = optional(checked(_JSON, lambda offset: not _has_mysql_keys(offset), "an offset of another database"))
+_FILE_OFFSET = optional(
+    converted(
+        record(column("file", UTF), column("pos", I64)),
+        _OFFSET_TYPE,
+        lambda row: [("file", row["file"]), ("pos", str(row["pos"]))],
+        lambda pairs: {"file": dict(pairs)["file"], "pos": int(dict(pairs)["pos"])},
+    )
+)
+"""MySQL's split version 1."""
+
+
+# Parts that both families have.
+
+
+def _bounds(*names: str) -> list[Part]:
+    """Describe the bounds of a chunk: a Java stream of Object[] or null; null is unbounded."""
+    parts = []
+    for name in names:
+        stream = f"{name}_stream"
+        parts += [hidden(stream, HEX_STREAM), computed(name, _TEXTS, _texts_of(stream))]
+    return parts
+
+
+def _texts_of(stream: str) -> Callable[[FormatRow], Any]:
+    return lambda row: java_texts(row[stream])
+
+
+def _class_of(stream: str) -> Callable[[FormatRow], Any]:
+    return lambda row: class_name(row[stream])
+
+
+def _table_before() -> Part:
+    return column("catalog_before_schema", FLAG)
+
+
+def _tables(name: str) -> list[Part]:
+    return [column(name, listed(UTF))]
+
+
+def _flagged_tables(name: str) -> list[Part]:
+    stored = f"{name}_stored"
+    tables = listed(record(_table_before(), column("table", UTF)))
+    return [hidden(stored, tables), computed(name, _TEXTS, lambda row: [item["table"] for item in row[stored]])]
+
+
+class _Family:
+    """The layouts of one of the two families, by split version."""
+
+    def __init__(self, *, base: bool) -> None:
+        self.base = base
+        # Splits of flink-cdc-base have offsets that some connector can read since version 2.
+        self.splits = ByVersion(range(2, 7) if base else range(1, 5), self._split)
+
+    def offset(self, version: int) -> Structure:
+        if self.base:
+            return _BASE_OFFSET
+        return _FILE_OFFSET if version == 1 else _MYSQL_OFFSET
+
+    def schemas(self, version: int) -> Structure:
+        flag = [_table_before()] if self.base else []
+        return listed(record(*flag, column("table", UTF), column("schema", UTF if version == 1 else TEXT)))
+
+    def snapshot_parts(self, version: int) -> list[Part]:
+        return [
+            *([_table_before()] if self.base and version >= 4 else []),
+            column("table", UTF),
+            column("split_id", UTF),
+            column("key_type", checked(UTF, lambda value: value.startswith("ROW<"), "the type of a chunk key")),
+            *_bounds("start", "end"),
+            column("high_watermark", self.offset(version)),
+            column("schemas", self.schemas(version)),
+        ]
+
+    def finished_split(self, version: int) -> Structure:
+        factory = [
+            hidden("factory_stream", HEX_STREAM),
+            computed("offset_factory", pa.string(), _class_of("factory_stream")),
+        ]
+        return record(
+            column("table", UTF),
+            column("split_id", UTF),
+            *_bounds("start", "end"),
+            *(factory if self.base else []),
+            column("high_watermark", self.offset(version)),
+            *([_table_before()] if self.base and version >= 4 else []),
+        )
+
+    def _stream_parts(self, version: int) -> list[Part]:
+        flags = []
+        if self.base:
+            flags += [column("suspended", FLAG)] if version >= 5 else []
+            flags += [column("snapshot_completed", FLAG)] if version >= 6 else []
+        elif version >= 4:
+            # Releases up to 2.2.0 do not write it.
+            flags += [column("suspended", at_end(FLAG))]
+        return [
+            column("split_id", UTF),
+            constant(UTF, "", "the empty key type of a stream split"),
+            column("starting_offset", self.offset(version)),
+            column("ending_offset", self.offset(version)),
+            column("finished_splits", listed(self.finished_split(version))),
+            column("schemas", self.schemas(version)),
+            *([column("total_finished_splits", at_least(I32, 0, "a number of splits"))] if version >= 3 else []),
+            *flags,
+        ]
+
+    def _split(self, version: int) -> Structure:
+        stream = "stream" if self.base else "binlog"
+        return record(
+            cases(
+                "kind", I32, {1: ("snapshot", self.snapshot_parts(version)), 2: (stream, self._stream_parts(version))}
+            )
+        )
+
+    def _snapshot_state(self, version: int, split_version: int) -> list[Part]:
+        """Describe SnapshotPendingSplitsState; versions 1 and 2 end after the status."""
+        tables = _flagged_tables if self.base and version >= 5 else _tables
+        split = sized(self.splits[split_version])
+        status = column("assigner_status", enumeration(I32, STATUSES))
+        finished = converted(FLAG, pa.string(), STATUSES.__getitem__, lambda value: value != STATUSES[0])
+        parts = [
+            *tables("already_processed_tables"),
+            column("remaining_splits", listed(split)),
+            column("assigned_splits", listed(record(column("split_id", UTF), column("split", split)))),
+            column(
+                "finished_offsets",
+                listed(record(column("split_id", UTF), column("offset", self.offset(split_version)))),
+            ),
+            status if version >= (6 if self.base else 3) else column("assigner_status", finished),
+        ]
+        if version < 3:
+            return parts
+        parts += [*tables("remaining_tables"), column("table_id_case_sensitive", FLAG)]
+        if version >= 4:
+            parts.append(column("schemas", self.schemas(split_version)))
+        if self.base and version >= 7:
+            ids = record(column("split_id", UTF), column("checkpoint_id", I64))
+            parts.append(column("split_finished_checkpoint_ids", listed(ids)))
+        if version >= (8 if self.base else 5):
+            splitting = record(column("table", UTF), *_bounds("next_chunk_start"), column("next_chunk_id", I32))
+            parts.append(column("splitting", optional(splitting)))
+        return parts
+
+    def enumerator(self, version: int) -> Structure:
+        """Describe PendingSplitsState of a version: its first number is the version of the splits in it."""
+        assigned = column("stream_split_assigned" if self.base else "binlog_split_assigned", FLAG)
+
+        def layout(split_version: int) -> Structure:
+            state = self._snapshot_state(version, split_version)
+            return record(cases("kind", I32, {1: ("snapshot", state), 3: ("hybrid", [*state, assigned])}))
+
+        return _by_split_version(ByVersion(self.splits, layout))
+
+
+def _by_split_version(layouts: Mapping[int, Structure]) -> Structure:
+    def read(cursor: Cursor) -> FormatRow:
+        at = cursor.pos
+        version = cursor.i32()
+        if version not in layouts:
+            cursor.corrupt(f"splits of version {version}", at=at)
+        return {"split_version": version, **layouts[version].read(cursor)}
+
+    def write(out: Output, row: FormatRow) -> None:
+        out.i32(row["split_version"])
+        layouts[row["split_version"]].write(out, row)
+
+    # The newest splits have all columns.
+    columns = layouts[max(layouts)].arrow_type
+    return Structure(pa.struct([("split_version", pa.int32()), *columns]), read, write, 8)
+
+
+# Which connector wrote an offset, and how its position is said.
+
+_MIN_LONG = str(-(1 << 63))
+_KEYS = {
+    "mysql-cdc": ("file", "gtids", "pos"),
+    "postgres-cdc": ("lsn",),
+    "mongodb-cdc": ("resumeToken", "timestamp"),
+    "oracle-cdc": ("scn",),
+    "sqlserver-cdc or db2-cdc": ("change_lsn", "commit_lsn"),
+}
+
+
+def connector_of(offset: Iterable[tuple[str, str | None]] | None) -> str | None:
+    """Return the connector whose keys an offset has, None if none has."""
+    keys = {key for key, _ in offset or ()}
+    for connector, own in _KEYS.items():
+        if keys.intersection(own):
+            return connector
+    return None
+
+
+def _named(row: FormatRow) -> str | None:
+    """Return the connector that wrote a split or an enumerator, by the first offset in it."""
+    offsets = [row.get("starting_offset"), row.get("high_watermark")]
+    offsets += [item["offset"] for item in row.get("finished_offsets", ())[:1]]
+    return next((name for offset in offsets if (name := connector_of(offset)) is not None), None)
+
+
+def described_offset(offset: Iterable[tuple[str, str | None]] | None) -> tuple[str, str | None]:
+    """Return what kind of position an offset is, and the position in the connector's words; None without an end."""
+    found = dict(offset or ())
+    if "change_lsn" in found or "commit_lsn" in found:
+        return "LSN", ", ".join(f"{key} {found[key]}" for key in ("commit_lsn", "change_lsn") if found.get(key))
+    if "lsn" in found:
+        return "LSN", _lsn(found["lsn"])
+    if "scn" in found:
+        return "SCN", None if found["scn"] == _MIN_LONG else found["scn"]
+    if "resumeToken" in found or "timestamp" in found:
+        return _mongodb(found)
+    return _mysql(found)
+
+
+def _lsn(value: str | None) -> str | None:
+    """Return a Postgres LSN as Postgres writes it (two hexadecimal numbers); a negative one is a marker without end."""
+    if value is None or not value.lstrip("-").isdecimal():
+        return value
+    number = int(value)
+    return None if not 0 <= number < (1 << 63) - 1 else f"{number >> 32:X}/{number & 0xFFFFFFFF:X}"
+
+
+def _mongodb(found: dict[str, str | None]) -> tuple[str, str | None]:
+    token, timestamp = found.get("resumeToken"), found.get("timestamp")
+    if token is not None:
+        return "resume token", token
+    if timestamp is None or not timestamp.isdecimal():
+        return "timestamp", timestamp
+    seconds, ordinal = int(timestamp) >> 32, int(timestamp) & 0xFFFFFFFF
+    # Its largest BSON timestamp: never reached.
+    return "timestamp", None if seconds == (1 << 31) - 1 else f"{seconds}.{ordinal}"
+
+
+def _mysql(found: dict[str, str | None]) -> tuple[str, str | None]:
+    kind, file, pos, gtids = (found.get(key) for key in ("kind", "file", "pos", "gtids"))
+    if kind is None and file == "":
+        kind = {_MIN_LONG: "NON_STOPPING", "0": "EARLIEST"}.get(pos or "")
+    if kind == "NON_STOPPING":
+        return "file:pos", None
+    if kind == "TIMESTAMP":
+        return "timestamp", found.get("ts_sec")
+    if kind in ("EARLIEST", "LATEST"):
+        return "file:pos", kind.lower()
+    skipped = [f"{found[key]} {key}s" for key in ("event", "row") if found.get(key) not in (None, "0")]
+    after = f" + {' and '.join(skipped)}" if skipped else ""
+    at = None if not file else f"{file}:{pos}"
+    return ("GTID", f"{gtids} ({at}{after})") if gtids else ("file:pos", None if at is None else at + after)
+
+
+def _split_positions(row: FormatRow) -> Iterator[Position]:
+    if row["kind"] == "snapshot":
+        yield _chunk(row, done=row["high_watermark"] is not None)
+        return
+    kind, at = described_offset(row["starting_offset"])
+    total = row.get("total_finished_splits", len(row["finished_splits"]))
+    phase = "streaming"
+    if row.get("suspended"):
+        phase = "streaming, suspended for tables that were added"
+    if total:
+        phase += f", {len(row['finished_splits'])} of {total} finished chunks known"
+    yield Position(row["split_id"], kind, at, phase, described_offset(row["ending_offset"])[1])
+
+
+def _chunk(row: FormatRow, *, done: bool, assigned: bool = True) -> Position:
+    bounds = [None if value is None else ", ".join(str(item) for item in value) for value in (row["start"], row["end"])]
+    start = "the beginning" if bounds[0] is None else bounds[0]
+    phase = "snapshot, chunk done" if done else "snapshot, chunk not done"
+    return Position(row["split_id"], "chunk", start, phase, bounds[1], assigned)
+
+
+def _enumerator_positions(row: FormatRow) -> Iterator[Position]:
+    chunks = len(row["assigned_splits"]) + len(row["remaining_splits"])
+    done = len(row["finished_offsets"])
+    streaming = next((row[name] for name in ("stream_split_assigned", "binlog_split_assigned") if name in row), False)
+    tables = len(row.get("remaining_tables") or ())
+    phase = f"{'streaming' if streaming else 'snapshot'}, {done} of {chunks} chunks done"
+    if tables:
+        phase += f", {tables} tables not split yet"
+    yield Position("all tables", "chunks", f"{done} of {chunks}", phase, assigned=False)
+    for split in row["remaining_splits"]:
+        yield _chunk(split, done=False, assigned=False)
+
+
+_MYSQL, _BASE = _Family(base=False), _Family(base=True)
+MYSQL_SPLIT = ConnectorFormat("mysql-cdc", FormatRole.SPLIT, _MYSQL.splits, positions=_split_positions)
+BASE_SPLIT = ConnectorFormat("flink-cdc", FormatRole.SPLIT, _BASE.splits, positions=_split_positions, names=_named)
+
+
+def _says_more(row: FormatRow) -> bool:
+    return bool(row["assigned_splits"] or row["remaining_splits"] or row["already_processed_tables"])
+
+
+MYSQL_ENUMERATOR = ConnectorFormat(
+    "mysql-cdc",
+    FormatRole.ENUMERATOR,
+    ByVersion(range(1, 6), _MYSQL.enumerator),
+    positions=_enumerator_positions,
+    identifies=_says_more,
+)
+BASE_ENUMERATOR = ConnectorFormat(
+    "flink-cdc",
+    FormatRole.ENUMERATOR,
+    ByVersion(range(2, 9), _BASE.enumerator),
+    positions=_enumerator_positions,
+    identifies=_says_more,
+    names=_named,
+)
+
+
+def _stream_only() -> Structure:
+    return record(
+        column("split_version", checked(I32, lambda value: 1 <= value <= max(_BASE.splits), "a version of splits")),
+        constant(I32, 2, "the enumerator of a source without a snapshot"),
+        column("stream_split_assigned", FLAG),
+    )
+
+
+STREAM_ENUMERATOR = ConnectorFormat(
+    "cdc stream", FormatRole.ENUMERATOR, {version: _stream_only() for version in range(1, 9)}, positions=lambda row: ()
+)
+"""Nine bytes, the same for every CDC source that reads no snapshot: it is identified by the readers' splits."""
