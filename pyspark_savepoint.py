@@ -39,9 +39,9 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is not type-ch
         return writer_of(self.options, schema, overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from stateproc.spark.stream_source import stream_reader_of
+        from stateproc.spark.streaming import stream_reader
 
-        return stream_reader_of(self.options, schema)
+        return stream_reader(self.options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
         from stateproc.spark.streaming import no_stream_writer

@@ -336,9 +336,13 @@ def _decoded(
                     yield record_batch(_rows(state, columns, flatten), schema)
                 else:
                     part = RawEntries(
-                        chunk.data, chunk.key_groups[done:reached], chunk.ranges[:, done:reached], chunk.file,
-                        chunk.file_at, chunk.exact,
-                    )  # fmt: skip
+                        chunk.data,
+                        chunk.key_groups[done:reached],
+                        chunk.ranges[:, done:reached],
+                        chunk.file,
+                        chunk.file_at,
+                        chunk.exact,
+                    )
                     if ran is not program:
                         columns["value"] = pa.nulls(reached - done, without_values.value_type)
                     marks = taken.column(ran.marks, np.int64)

@@ -18,7 +18,7 @@ from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Serializer, Undecodable
 from stateproc.serializers.java.collections import ListOf, MapOf
-from stateproc.serializers.runtime.timers import Timer
+from stateproc.serializers.runtime.streaming import Timer
 from stateproc.serializers.runtime.ttl import LAST_ACCESS, TtlSerializer
 from stateproc.wire import Cursor
 

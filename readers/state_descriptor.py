@@ -15,7 +15,7 @@ from stateproc.serializers import Serializer
 from stateproc.serializers.core.opaque import Opaque
 from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.pyflink import NoMapType, PythonElement, parse_python_type
-from stateproc.serializers.runtime.timers import Timer
+from stateproc.serializers.runtime.streaming import Timer
 from stateproc.serializers.runtime.ttl import TtlSerializer
 
 TIMER_PREFIX = "_timer_state/"

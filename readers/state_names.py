@@ -26,7 +26,7 @@ from stateproc.errors import QueryPlanWarning
 from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.structs import TupleOf
-from stateproc.serializers.runtime.timers import Timer
+from stateproc.serializers.runtime.streaming import Timer
 from stateproc.serializers.table.layouts import millis_to_timestamps
 from stateproc.serializers.table.serializers import RowData
 

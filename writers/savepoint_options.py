@@ -157,10 +157,14 @@ class KafkaEdits(SavepointOptions):
     """Changes of Kafka sources and sinks; see `SavepointWriter`."""
 
     def set_kafka_offsets(
-        self, uid: str, offsets: Mapping[str, int | str] | Mapping[Partition, int | str] | None = None, *,
-        topics: Mapping[str, int | str] | None = None, everywhere: int | str | None = None,
+        self,
+        uid: str,
+        offsets: Mapping[str, int | str] | Mapping[Partition, int | str] | None = None,
+        *,
+        topics: Mapping[str, int | str] | None = None,
+        everywhere: int | str | None = None,
         remove: Iterable[str | Partition] = (),
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Change where a KafkaSource continues: in the state of its readers and of its coordinator.
 
         Of a FlinkKafkaConsumer the union state of its partitions is changed.

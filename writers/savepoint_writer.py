@@ -206,9 +206,14 @@ class SavepointWriter(KafkaEdits):
         return self
 
     def transform_state(
-        self, uid: str, state: str, function: Callable[[Any], Any], *, value_type: Type = None,
+        self,
+        uid: str,
+        state: str,
+        function: Callable[[Any], Any],
+        *,
+        value_type: Type = None,
         map_key_type: Type = None,
-    ) -> SavepointWriter:  # fmt: skip
+    ) -> SavepointWriter:
         """Replace the rows of a keyed state by a function of them.
 
         Columns that keep their type keep Flink's type; others get the default of their type, or the given one. Rows are

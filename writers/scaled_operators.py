@@ -79,9 +79,13 @@ def scaled_operators(
 
 
 def scaled_operator(
-    operator: AnyOperator, settings: WriteSettings, parallelism: Mapping[str, int], default_parallelism: int,
-    *, fixed_at_one: bool = False,
-) -> ScaledOperator:  # fmt: skip
+    operator: AnyOperator,
+    settings: WriteSettings,
+    parallelism: Mapping[str, int],
+    default_parallelism: int,
+    *,
+    fixed_at_one: bool = False,
+) -> ScaledOperator:
     """Return the operator as it is to be written.
 
     Args:

@@ -59,9 +59,15 @@ class OperatorWriteSpec:
     def state(self, subtasks: Sequence[SubtaskState]) -> OperatorEntry:
         """Return the operator as ``_metadata`` contains it."""
         return OperatorEntry(
-            self.operator_id, self.parallelism, self.max_parallelism, self.name, self.uid, self.coordinator,
-            tuple(subtasks), self.finished,
-        )  # fmt: skip
+            self.operator_id,
+            self.parallelism,
+            self.max_parallelism,
+            self.name,
+            self.uid,
+            self.coordinator,
+            tuple(subtasks),
+            self.finished,
+        )
 
 
 @dataclass(frozen=True)

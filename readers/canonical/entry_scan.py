@@ -35,23 +35,33 @@ _END = 0xFFFF
 
 @inlined
 def begin_key_group(
-    source: int, size: int, pos: int, group: int, groups: Ints, starts: Longs, n_states: int
-) -> tuple[int, int]:
-    """Read the state with which a key group begins: (outcome, state).
+    source: int,
+    size: int,
+    pos: int,
+    group: int,
+    state: int,
+    key_group: int,
+    groups: Ints,
+    starts: Longs,
+    n_states: int,
+) -> tuple[int, int, int, int, int]:
+    """Begin the next key group where none has begun: (outcome, pos, next group, state, key group) of its first entry.
 
     source: address of ``size`` bytes. group: the index of the next one in groups and starts, which are those that begin
     in these bytes.
     """
+    if state != BETWEEN_GROUPS:
+        return STEPPED, pos, group, state, key_group
     if group >= len(groups):
-        return (ALL if pos == size else BAD_START), BETWEEN_GROUPS
+        return (ALL if pos == size else BAD_START), pos, group, state, key_group
     if pos != starts[group]:
-        return BAD_START, BETWEEN_GROUPS
+        return BAD_START, pos, group, state, key_group
     if size - pos < 2:
-        return MORE, BETWEEN_GROUPS
-    state = load_be16(source + pos)
-    if state >= n_states:
-        return BAD_STATE, BETWEEN_GROUPS
-    return STEPPED, state
+        return MORE, pos, group, state, key_group
+    first = load_be16(source + pos)
+    if first >= n_states:
+        return BAD_STATE, pos, group, state, key_group
+    return STEPPED, pos + 2, group + 1, first, np.int64(groups[group])
 
 
 @inlined
@@ -120,14 +130,11 @@ def scan(
     n = 0
     outcome = ALL
     while True:
-        if state == BETWEEN_GROUPS:
-            outcome, state = begin_key_group(source, size, pos, group, groups, starts, n_states)
-            if outcome != STEPPED:
-                break
-            key_group = groups[group]
-            group += 1
-            pos += 2
-            continue
+        outcome, pos, group, state, key_group = begin_key_group(
+            source, size, pos, group, state, key_group, groups, starts, n_states
+        )
+        if outcome != STEPPED:
+            break
         if n >= len(key_groups):
             outcome = FULL
             break
@@ -172,14 +179,11 @@ def measure_block(
     pos, group, state, key_group = reg[POS], reg[GROUP], reg[STATE], reg[KEY_GROUP]
     outcome = ALL
     while True:
-        if state == BETWEEN_GROUPS:
-            outcome, state = begin_key_group(source, size, pos, group, groups, starts, n_states)
-            if outcome != STEPPED:
-                break
-            key_group = groups[group]
-            group += 1
-            pos += 2
-            continue
+        outcome, pos, group, state, key_group = begin_key_group(
+            source, size, pos, group, state, key_group, groups, starts, n_states
+        )
+        if outcome != STEPPED:
+            break
         outcome, key_size, value_size, end, next_state = read_entry(
             source, size, pos, state, key_group, prefix, n_states
         )
@@ -240,9 +244,17 @@ class _CountingScan:
         reg = self._reg
         reg[POS], reg[GROUP] = 0, 0
         outcome = measure_block(
-            data.ctypes.data, len(data), reg, groups, starts, self._prefix, self._n_states, self._rows,
-            self._found.entries, self._found.bytes,
-        )  # fmt: skip
+            data.ctypes.data,
+            len(data),
+            reg,
+            groups,
+            starts,
+            self._prefix,
+            self._n_states,
+            self._rows,
+            self._found.entries,
+            self._found.bytes,
+        )
         pos = int(reg[POS])
         self._unused, self._at = len(data) - pos, block.file_at + (0 if block.compressed else pos)
         if outcome in MESSAGES:

@@ -130,9 +130,17 @@ class _StateScanner:
             out = np.empty((4, _ENTRIES_AT_ONCE), dtype=np.int64)
             key_groups = np.empty(_ENTRIES_AT_ONCE, dtype=np.int32)
             outcome, n = scanning.scan(
-                data.ctypes.data, len(data), reg, groups, starts, self._prefix, self._state_id, self._n_states,
-                out, key_groups,
-            )  # fmt: skip
+                data.ctypes.data,
+                len(data),
+                reg,
+                groups,
+                starts,
+                self._prefix,
+                self._state_id,
+                self._n_states,
+                out,
+                key_groups,
+            )
             self.entries += n
             if n:
                 yield RawEntries(data, key_groups[:n], out[:, :n], self._file, file_at, not block.compressed)

@@ -183,9 +183,19 @@ def equal(at: Longs, sizes: Longs, other: int, other_size: int, found: Flags) ->
 
 @exported
 def write_entries(
-    key_at: Longs, key_sizes: Longs, user_at: Longs, user_sizes: Longs, marks: Longs, value_at: Longs,
-    value_sizes: Longs, first: int, last: int, limit: int, out: int, ranges: LongTable,
-) -> tuple[int, int]:  # fmt: skip
+    key_at: Longs,
+    key_sizes: Longs,
+    user_at: Longs,
+    user_sizes: Longs,
+    marks: Longs,
+    value_at: Longs,
+    value_sizes: Longs,
+    first: int,
+    last: int,
+    limit: int,
+    out: int,
+    ranges: LongTable,
+) -> tuple[int, int]:
     """Write rows from ``first`` on as composite entries: key and user key, mark (if not NO_MARK) and value.
 
     ``ranges``: int64 [4, last - first], see RawEntries. Returns the row reached and the bytes used, at most

@@ -252,11 +252,18 @@ class RowCollector:
             middle = user_key_starts(entries, self._state, self._ctx)
         self._rows.append(
             _rows(
-                len(entries), order=self._earlier(len(entries)), groups=entries.key_groups.astype(np.int64), does=PUT,
-                key_at=base + start, key_sizes=middle - start, user_at=base + middle, user_sizes=stop - middle,
-                value_at=base + at, value_sizes=end - at,
+                len(entries),
+                order=self._earlier(len(entries)),
+                groups=entries.key_groups.astype(np.int64),
+                does=PUT,
+                key_at=base + start,
+                key_sizes=middle - start,
+                user_at=base + middle,
+                user_sizes=stop - middle,
+                value_at=base + at,
+                value_sizes=end - at,
             )
-        )  # fmt: skip
+        )
 
     def _earlier(self, n: int) -> Longs:
         """Return order numbers for ``n`` rows that precede all changes."""
@@ -433,9 +440,13 @@ class RowCollector:
             value_at, value_sizes = rows.value_at[last[held]], rows.value_sizes[last[held]]
         places = places[held]
         found = _rows(
-            len(held), groups=groups[places], key_at=at[places], key_sizes=sizes[places], value_at=value_at,
+            len(held),
+            groups=groups[places],
+            key_at=at[places],
+            key_sizes=sizes[places],
+            value_at=value_at,
             value_sizes=value_sizes,
-        )  # fmt: skip
+        )
         return found.take(np.lexsort((held, found.groups)))
 
     def _joined_lists(self, rows: ChangeRows, keys: Longs, n: int) -> tuple[ChangeRows, Longs]:
@@ -495,9 +506,19 @@ def _written(rows: ChangeRows, file: str) -> Iterator[RawEntries]:
         data = np.empty(int(before[last] - before[row]), dtype=np.uint8)
         ranges = np.empty((4, last - row), dtype=np.int64)
         _, used = write_entries(
-            rows.key_at, rows.key_sizes, rows.user_at, rows.user_sizes, rows.marks, rows.value_at, rows.value_sizes,
-            row, last, len(data), data.ctypes.data, ranges,
-        )  # fmt: skip
+            rows.key_at,
+            rows.key_sizes,
+            rows.user_at,
+            rows.user_sizes,
+            rows.marks,
+            rows.value_at,
+            rows.value_sizes,
+            row,
+            last,
+            len(data),
+            data.ctypes.data,
+            ranges,
+        )
         groups = rows.groups[row:last].astype(np.int32)
         yield RawEntries(data[:used], groups, ranges, file, 0, exact=False)
         row = last

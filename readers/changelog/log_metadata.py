@@ -37,7 +37,7 @@ from stateproc.readers.changelog.records import Operation
 from stateproc.readers.materialized_files import open_materialized_file
 from stateproc.readers.merged_snapshots import DifferentSerializersError, merged_info, merged_key
 from stateproc.serializers import Serializer
-from stateproc.serializers.runtime.timers import Timer
+from stateproc.serializers.runtime.streaming import Timer
 from stateproc.storage import SnapshotLocation
 from stateproc.wire import Cursor
 

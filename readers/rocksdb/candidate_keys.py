@@ -14,11 +14,9 @@ from stateproc.readers.rocksdb.db_iterator import CursorBuffers
 from stateproc.readers.rocksdb.key_ranges import KeySpan, SpanTable, span_table
 from stateproc.readers.rocksdb.merge_cursors import (
     DELETION,
-    EMPTY,
     KEY,
     KEY_SIZE,
     KIND,
-    LAST,
     MERGE,
     OK,
     PUT,
@@ -27,10 +25,8 @@ from stateproc.readers.rocksdb.merge_cursors import (
     SINGLE_DELETION,
     VALUE,
     VALUE_SIZE,
-    advance,
     compare,
     field,
-    insert,
 )
 from stateproc.readers.rocksdb.merge_kernel import (
     ACTIVE,
@@ -54,6 +50,8 @@ from stateproc.readers.rocksdb.merge_kernel import (
     SPAN,
     STARTED,
     STATE,
+    move_rows,
+    span_at,
 )
 from stateproc.readers.rocksdb.sorted_runs import RunBlocks
 
@@ -117,27 +115,15 @@ def changed_keys(
     span, used, n = reg[SPAN], reg[OUT_USED], reg[ENTRIES]
     outcome = ALL
     while True:
-        if pending >= 0:
-            row = rows + pending * ROW
-            moved = advance(row)
-            if moved == OK:
-                active = insert(rows, order, active, pending)
-            elif moved != EMPTY or field(row, LAST) == 0:
-                outcome = moved
-                break
-            pending = np.int64(-1)
-        if started < n_rows:
-            pending = started
-            started += 1
-            continue
+        moved, pending, started, active = move_rows(rows, n_rows, order, pending, started, active)
+        if moved != OK:
+            outcome = moved
+            break
         if active == 0:
             break
         row = rows + order[active - 1] * ROW
         key, size, sequence = field(row, KEY), field(row, KEY_SIZE) - 8, field(row, SEQUENCE)
-        while span < len(spans) and (
-            spans[span, 3] > 0 and compare(key, size, span_keys + spans[span, 2], spans[span, 3]) >= 0
-        ):
-            span += 1
+        span = span_at(key, size, spans, span_keys, span)
         if span >= len(spans):
             break
         kind, side = field(row, KIND), sides[order[active - 1]]
@@ -297,9 +283,18 @@ def candidate_keys(
         found = np.empty((4, _KEYS_AT_ONCE), dtype=np.int64)
         while True:
             outcome = changed_keys(
-                buffers.rows.ctypes.data, len(sources), side_of_row, buffers.order, reg, prefix,
-                limits.bounds, limits.keys.ctypes.data, out.ctypes.data, len(out), found,
-            )  # fmt: skip
+                buffers.rows.ctypes.data,
+                len(sources),
+                side_of_row,
+                buffers.order,
+                reg,
+                prefix,
+                limits.bounds,
+                limits.keys.ctypes.data,
+                out.ctypes.data,
+                len(out),
+                found,
+            )
             if outcome in (merge_kernel.ALL, merge_kernel.FULL):
                 break
             buffers.serve(outcome)

@@ -237,10 +237,15 @@ class TableBlocks:
         index, largest = self.index, self.largest_sequence
         marks = np.zeros(len(index), dtype=np.bool_)
         mark_blocks(
-            keys.spans.bounds, keys.spans.keys.ctypes.data, keys.newest[side],
+            keys.spans.bounds,
+            keys.spans.keys.ctypes.data,
+            keys.newest[side],
             MAX_SEQUENCE if largest is None else largest,
-            index.keys.ctypes.data, index.key_starts, index.key_ends, marks,
-        )  # fmt: skip
+            index.keys.ctypes.data,
+            index.key_starts,
+            index.key_ends,
+            marks,
+        )
         return np.flatnonzero(marks)
 
     def reads(self, limit: int, positions: Longs | None = None) -> Iterator[Callable[[], Iterable[RunBlocks]]]:

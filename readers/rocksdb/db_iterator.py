@@ -199,10 +199,21 @@ def merged_entries(
         filled, used = 0, 0
         while True:
             outcome = merge_kernel.merge(
-                buffers.rows.ctypes.data, len(sources), buffers.order, reg, prefix,
-                wanted.bounds, wanted.keys.ctypes.data, deleted.table, deleted.keys.ctypes.data,
-                out.ctypes.data + used, size - used, ranges, key_groups, filled,
-            )  # fmt: skip
+                buffers.rows.ctypes.data,
+                len(sources),
+                buffers.order,
+                reg,
+                prefix,
+                wanted.bounds,
+                wanted.keys.ctypes.data,
+                deleted.table,
+                deleted.keys.ctypes.data,
+                out.ctypes.data + used,
+                size - used,
+                ranges,
+                key_groups,
+                filled,
+            )
             n = int(reg[merge_kernel.ENTRIES])
             ranges[:, filled : filled + n] += used
             filled, used = filled + n, used + int(reg[merge_kernel.OUT_USED])

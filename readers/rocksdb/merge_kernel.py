@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 
 from stateproc.codec.array_types import Ints, Longs, LongTable
-from stateproc.codec.native.jit import copy_bytes, exported, kernel, load_be16, load_le64, load_u8, store_8, store_64
+from stateproc.codec.native.jit import (
+    copy_bytes,
+    exported,
+    inlined,
+    kernel,
+    load_be16,
+    load_le64,
+    load_u8,
+    store_8,
+    store_64,
+)
 from stateproc.readers.rocksdb.merge_cursors import (
     DELETION,
     EMPTY,
@@ -218,6 +228,38 @@ def _at_or_after(key: int, size: int, sequence: int, keys: int, row: Any, at: in
     return bool(sequence <= row[at + 2])
 
 
+@inlined
+def move_rows(
+    rows: int, n_rows: int, order: Longs, pending: int, started: int, active: int
+) -> tuple[int, int, int, int]:
+    """Move the pending row to its next entry, and begin all that have not begun: (outcome, pending, started, active).
+
+    OK: no row is pending. With another outcome the row is pending still.
+    """
+    while True:
+        if pending >= 0:
+            row = rows + pending * ROW
+            moved = advance(row)
+            if moved == OK:
+                active = insert(rows, order, active, pending)
+            elif moved != EMPTY or field(row, LAST) == 0:
+                return moved, pending, started, active
+        if started >= n_rows:
+            return np.int64(OK), np.int64(-1), started, active
+        pending = started
+        started += 1
+
+
+@inlined
+def span_at(key: int, size: int, spans: LongTable, span_keys: int, span: int) -> Any:
+    """Return the first span from ``span`` on that does not end before the key."""
+    while span < len(spans) and (
+        spans[span, 3] > 0 and compare(key, size, span_keys + spans[span, 2], spans[span, 3]) >= 0
+    ):
+        span += 1
+    return span
+
+
 @exported
 def merge(
     rows: int,
@@ -252,19 +294,10 @@ def merge(
     used, n = np.int64(0), first
     outcome = ALL
     while True:
-        if pending >= 0:
-            row = rows + pending * ROW
-            moved = advance(row)
-            if moved == OK:
-                active = insert(rows, order, active, pending)
-            elif moved != EMPTY or field(row, LAST) == 0:
-                outcome = moved
-                break
-            pending = np.int64(-1)
-        if started < n_rows:
-            pending = started
-            started += 1
-            continue
+        moved, pending, started, active = move_rows(rows, n_rows, order, pending, started, active)
+        if moved != OK:
+            outcome = moved
+            break
 
         # What is to be done with the next entry.
         action = _PASS
@@ -273,10 +306,7 @@ def merge(
         if not over:
             row = rows + order[active - 1] * ROW
             key, size, sequence = field(row, KEY), field(row, KEY_SIZE) - 8, field(row, SEQUENCE)
-            while span < len(spans) and (
-                spans[span, 3] > 0 and compare(key, size, span_keys + spans[span, 2], spans[span, 3]) >= 0
-            ):
-                span += 1
+            span = span_at(key, size, spans, span_keys, span)
             over = span >= len(spans)
         if (
             not over
@@ -291,9 +321,20 @@ def merge(
                 if limit_size < 0 or compare(rival_key, rival_size, limit, limit_size) < 0:
                     limit, limit_size = rival_key, rival_size
             n, used, seen_size, last, exhausted = copy_run(
-                row, limit, limit_size, seen, reg[SEEN_CAPACITY], seen_size, prefix, out, out_size, ranges, key_groups,
-                n, used,
-            )  # fmt: skip
+                row,
+                limit,
+                limit_size,
+                seen,
+                reg[SEEN_CAPACITY],
+                seen_size,
+                prefix,
+                out,
+                out_size,
+                ranges,
+                key_groups,
+                n,
+                used,
+            )
             if last >= 0:
                 last_sequence = last
                 # Read on, or put into its place among the others.

@@ -173,9 +173,19 @@ def _parse(blocks: PlainBlocks, properties: TableProperties, *, partitions: bool
         keys = np.empty(key_bytes, dtype=np.uint8)
         scratch = np.empty(len(blocks.plain) + 16, dtype=np.uint8)
         outcome, n, bad = scan_index(
-            blocks.plain.ctypes.data, blocks.starts, blocks.ends, properties.index_value_is_delta_encoded,
-            first_key, trailer, scratch.ctypes.data, keys.ctypes.data, key_bytes, offsets, sizes, key_offsets,
-        )  # fmt: skip
+            blocks.plain.ctypes.data,
+            blocks.starts,
+            blocks.ends,
+            properties.index_value_is_delta_encoded,
+            first_key,
+            trailer,
+            scratch.ctypes.data,
+            keys.ctypes.data,
+            key_bytes,
+            offsets,
+            sizes,
+            key_offsets,
+        )
         if outcome != GROW:
             break
         if key_bytes == most:

@@ -1,4 +1,4 @@
-"""Build the arguments of commands from the option table, and open the snapshot that they name."""
+"""Describe commands, build their arguments from the option table, and open the snapshot that they name."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from stateproc.catalog.flink_configuration import FlinkConfiguration
     from stateproc.snapshot.snapshot import Snapshot
+from collections.abc import Callable
+from dataclasses import dataclass
 
 _OF_READ_ONLY = frozenset({"temporal"})
 """Options of ``stateproc.open`` that change nothing but rows."""
@@ -168,3 +170,33 @@ def choose_format(name: str | None, output: str | None, *, terminal: bool) -> st
             )
         return by_suffix
     return "table" if terminal else "jsonl"
+
+
+@dataclass(frozen=True)
+class CommandDefinition:
+    """A command, as ``--help`` shows it.
+
+    The function that runs it is ``<module>_command`` in ``stateproc/cli/commands/<module>.py``: from parsed arguments
+    to a status of ``stateproc.cli.exit_status``.
+
+    Attributes:
+        name: What is typed after ``stateproc``.
+        summary: What the command does, in one phrase.
+        add_arguments: Adds its arguments to a parser; it imports nothing that ``--help`` would wait for.
+        examples: Command lines for the end of its ``--help``.
+        module: What runs it; default its name.
+    """
+
+    name: str
+    summary: str
+    add_arguments: Callable[[ArgumentParser], None]
+    examples: tuple[str, ...] = ()
+    module: str | None = None
+
+    def run(self, arguments: Namespace) -> int:
+        """Run the command; return its exit status."""
+        # Lazy: start-up. --help and --version do not load Arrow.
+        from importlib import import_module
+
+        name = self.module or self.name
+        return int(getattr(import_module(f"stateproc.cli.commands.{name}"), f"{name}_command")(arguments))

@@ -103,9 +103,17 @@ def match_in_order(left: LongTable, right: LongTable, partners: Longs, taken: Fl
 
 @exported
 def match_by_hash(
-    left: LongTable, right: LongTable, left_rows: Longs, right_rows: Longs, slots: Longs, first: Longs, after: Longs,
-    seed: int, partners: Longs, taken: Flags,
-) -> int:  # fmt: skip
+    left: LongTable,
+    right: LongTable,
+    left_rows: Longs,
+    right_rows: Longs,
+    slots: Longs,
+    first: Longs,
+    after: Longs,
+    seed: int,
+    partners: Longs,
+    taken: Flags,
+) -> int:
     """Match the entries of equal keys among some rows of two tables in any order; return how many were found.
 
     Of n equal entries in one table and m in the other, the first min(n, m) of each become pairs.
@@ -154,9 +162,7 @@ def match_by_hash(
 
 
 @exported
-def find_changed(
-    left: LongTable, right: LongTable, partners: Longs, marked: bool, ignored: int, changed: Flags
-) -> int:  # fmt: skip
+def find_changed(left: LongTable, right: LongTable, partners: Longs, marked: bool, ignored: int, changed: Flags) -> int:
     """Find the matched entries whose values differ; return how many.
 
     Args:

@@ -83,10 +83,8 @@ class StateDifference:
     def to_dict(self) -> dict[str, Any]:
         """Return values for JSON."""
         counts = self.counts
-        numbers = {} if counts is None else {
-            name: getattr(counts, name)
-            for name in ("left", "right", "equal", "inserted", "deleted", "updated", "left_bytes", "right_bytes")
-        }  # fmt: skip
+        names = ("left", "right", "equal", "inserted", "deleted", "updated", "left_bytes", "right_bytes")
+        numbers = {} if counts is None else {name: getattr(counts, name) for name in names}
         return {
             "state": self.name,
             "kind": self.kind,

@@ -202,9 +202,8 @@ def _fitting(label: str, width: float) -> str:
 
 
 def _place(cell: Cell) -> Markup:
-    shares = (
-        cell.x / _AREA.width, cell.y / _AREA.height, cell.width / _AREA.width, cell.height / _AREA.height
-    )  # fmt: skip
+    width, height = _AREA.width, _AREA.height
+    shares = (cell.x / width, cell.y / height, cell.width / width, cell.height / height)
     return Markup('x="{:.4g}%" y="{:.4g}%" width="{:.4g}%" height="{:.4g}%"').format(*(share * 100 for share in shares))
 
 

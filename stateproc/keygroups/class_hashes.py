@@ -165,9 +165,12 @@ def _declared_order(
 
 
 def _formula_hashes(
-    serializer: Serializer, name: str, parts: Sequence[tuple[int, Serializer]], shown: Sequence[str],
+    serializer: Serializer,
+    name: str,
+    parts: Sequence[tuple[int, Serializer]],
+    shown: Sequence[str],
     context: LayoutContext,
-) -> list[ClassHash]:  # fmt: skip
+) -> list[ClassHash]:
     other, options = FORMULAS[name].booleans, []
     for (index, part), field_name in zip(parts, shown, strict=True):
         how = hashed(part, context, inside=True)
@@ -182,9 +185,12 @@ def _formula_hashes(
 
 
 def _scala_hash(
-    serializer: Serializer, name: str, parts: Sequence[tuple[int, Serializer]], shown: Sequence[str],
+    serializer: Serializer,
+    name: str,
+    parts: Sequence[tuple[int, Serializer]],
+    shown: Sequence[str],
     context: LayoutContext,
-) -> ClassHash:  # fmt: skip
+) -> ClassHash:
     found = []
     for (index, part), field_name in zip(parts, shown, strict=True):
         kind = _scala_kind(part, name, context)

@@ -123,12 +123,10 @@ def hashed(serializer: Serializer, ctx: LayoutContext, *, inside: bool = False) 
 # --- serializers -----------------------------------------------------------------------------------------
 
 _SCALARS = {
-    "Boolean": "boolean", "Byte": "byte", "Short": "short", "Int": "int", "Long": "long", "Float": "float",
-    "Double": "double", "Char": "char", "String": "string", "BooleanValue": "boolean_value",
-    "ByteValue": "byte_value", "ShortValue": "short_value", "IntValue": "int_value", "LongValue": "long_value",
-    "FloatValue": "float_value", "DoubleValue": "double_value", "CharValue": "char_value",
-    "StringValue": "string_value",
-}  # fmt: skip
+    name + suffix: name.lower() + suffix.replace("V", "_v")
+    for name in ("Boolean", "Byte", "Short", "Int", "Long", "Float", "Double", "Char", "String")
+    for suffix in ("", "Value")
+}
 _EPOCH_MILLIS = frozenset({"Date", "SqlDate", "SqlTime", "SqlTimestamp"})
 
 
@@ -372,6 +370,9 @@ def _seconds_and_nanos(keys: pa.Array) -> pa.Array:
 
 
 _MOMENTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
-    "local_date": _date_column, "local_time": _day_times, "epoch_millis": _millis_column,
-    "instant": _seconds_and_nanos, "local_date_time": _seconds_and_nanos,
-}  # fmt: skip
+    "local_date": _date_column,
+    "local_time": _day_times,
+    "epoch_millis": _millis_column,
+    "instant": _seconds_and_nanos,
+    "local_date_time": _seconds_and_nanos,
+}

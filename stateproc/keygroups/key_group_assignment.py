@@ -50,9 +50,13 @@ def key_hash_of(
 
 
 def key_groups(
-    keys: pa.Array, pieces: RowBytes, serializer: Serializer, hash_: AnyHash | None, codes: pa.Array | None,
+    keys: pa.Array,
+    pieces: RowBytes,
+    serializer: Serializer,
+    hash_: AnyHash | None,
+    codes: pa.Array | None,
     max_parallelism: int,
-) -> Ints:  # fmt: skip
+) -> Ints:
     """The key group of each key, int32 [rows].
 
     keys: as the serializer's layout has them; pieces: their bytes; hash_: of `key_hash_of`; codes: the hash codes that

@@ -23,6 +23,7 @@ from stateproc.serializers.java.temporal import Temporal
 
 _MOST_KEYS = 4096
 _ROW_KINDS = range(4)
+_NO_KEY = (InvalidOption, UnknownHash, OverflowError)
 _ROWS_1_13 = ("row",)
 _ROWS_ANY = ("row", "row_1_12", "legacy_row")
 
@@ -44,8 +45,7 @@ def key_groups(
             return None
         array = pa.array(values, type=how.type)
         return _groups(array, serializer, how, max_parallelism, metadata_version)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, InvalidOption, UnknownHash,
-            TypeError, ValueError, OverflowError):  # fmt: skip
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, ValueError, *_NO_KEY):
         # A value that is not a key of this type has no known key group: all key groups are read.
         return None
 

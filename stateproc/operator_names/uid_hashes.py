@@ -25,22 +25,25 @@ _OTHERS: dict[str, tuple[str, ...]] = {
     "window-table-function": ("window",),
 }
 """ExecNodes whose transformations are not named as they are."""
-_SAME = (
-    "async-calc", "async-correlate", "calc", "changelog-normalize", "correlate", "deduplicate", "delta-join",
-    "drop-update-before", "exchange", "expand", "global-group-aggregate", "global-window-aggregate",
-    "group-aggregate", "group-table-aggregate", "group-window-aggregate", "incremental-group-aggregate", "join",
-    "lateral-snapshot-join", "local-group-aggregate", "local-window-aggregate", "mini-batch-assigner",
-    "ml-predict-table-function", "multi-join", "over-aggregate", "python-async-calc", "python-calc",
-    "python-correlate", "python-group-aggregate", "python-group-window-aggregate", "python-over-aggregate",
-    "rank", "sort", "temporal-join", "temporal-sort", "values", "vector-search-table-function",
-    "watermark-assigner", "window-aggregate", "window-deduplicate", "window-join", "window-rank",
-)  # fmt: skip
+_SAME = tuple(
+    """
+    async-calc async-correlate calc changelog-normalize correlate deduplicate delta-join drop-update-before exchange
+    expand global-group-aggregate global-window-aggregate group-aggregate group-table-aggregate
+    group-window-aggregate incremental-group-aggregate join lateral-snapshot-join local-group-aggregate
+    local-window-aggregate mini-batch-assigner ml-predict-table-function multi-join over-aggregate python-async-calc
+    python-calc python-correlate python-group-aggregate python-group-window-aggregate python-over-aggregate rank
+    sort temporal-join temporal-sort values vector-search-table-function watermark-assigner window-aggregate
+    window-deduplicate window-join window-rank
+    """.split()
+)
 TRANSFORMATIONS: dict[str, tuple[str, ...]] = {**{name: (name,) for name in _SAME}, **_OTHERS}
 """Names of stream ExecNodes without ``stream-exec-``, and of their transformations, of Flink 1.15 to 2.3."""
-_OF_CONNECTORS = (
-    "kafka", "upsert-kafka", "hive", "jdbc", "collect", "streaming-writer", "compact-coordinator",
-    "compact-operator", "partition-committer", "discarding-sink",
-)  # fmt: skip
+_OF_CONNECTORS = tuple(
+    """
+    kafka upsert-kafka hive jdbc collect streaming-writer compact-coordinator compact-operator partition-committer
+    discarding-sink
+    """.split()
+)
 """Names that connectors pass to ``ProviderContext.generateUid``."""
 _VERSIONS = (1,)
 """Versions of ExecNodes in Flink 1.15, whose format of uids contains them."""

@@ -17,10 +17,8 @@ import stateproc.serializers.pojo.serializer
 import stateproc.serializers.runtime.cep
 import stateproc.serializers.runtime.jdbc_xa
 import stateproc.serializers.runtime.legacy
-import stateproc.serializers.runtime.stream_elements
-import stateproc.serializers.runtime.timers
+import stateproc.serializers.runtime.streaming
 import stateproc.serializers.runtime.ttl
-import stateproc.serializers.runtime.windows
 import stateproc.serializers.scala
 import stateproc.serializers.table.collections
 import stateproc.serializers.table.serializers

@@ -33,11 +33,22 @@ from stateproc.wire import Cursor
 
 _TEXT, _BYTES, _LONG = Blob(ops.LENGTH_I32, text=True), Blob(ops.LENGTH_I32), Number(pa.int64())
 _SCALARS: dict[str, Layout] = {
-    "STRING": _TEXT, "CHAR": _TEXT, "BIG_DEC": _TEXT, "BYTE": Number(pa.int8()), "SHORT": Number(pa.int16()),
-    "INT": Number(pa.int32()), "LONG": _LONG, "BIG_INT": _LONG, "FLOAT": Number(pa.float32()),
-    "DOUBLE": Number(pa.float64()), "BOOLEAN": Boolean(), "BYTES": _BYTES, "PICKLED": _BYTES,
-    "TIME_WINDOW": StructLayout((("start", _LONG), ("end", _LONG))), "COUNT_WINDOW": _LONG,
-}  # fmt: skip
+    "STRING": _TEXT,
+    "CHAR": _TEXT,
+    "BIG_DEC": _TEXT,
+    "BYTE": Number(pa.int8()),
+    "SHORT": Number(pa.int16()),
+    "INT": Number(pa.int32()),
+    "LONG": _LONG,
+    "BIG_INT": _LONG,
+    "FLOAT": Number(pa.float32()),
+    "DOUBLE": Number(pa.float64()),
+    "BOOLEAN": Boolean(),
+    "BYTES": _BYTES,
+    "PICKLED": _BYTES,
+    "TIME_WINDOW": StructLayout((("start", _LONG), ("end", _LONG))),
+    "COUNT_WINDOW": _LONG,
+}
 _INSTANT = next(kind for kind in TEMPORAL if kind.name == "Instant")
 _TIMES: dict[str, Callable[[LayoutContext], Layout]] = {
     "SQL_DATE": lambda ctx: date_layout(Number(pa.int32()), ctx),
@@ -48,9 +59,14 @@ _TIMES: dict[str, Callable[[LayoutContext], Layout]] = {
 _COMPOSITES = {"ROW": None, "TUPLE": None, "LIST": 1, "PRIMITIVE_ARRAY": 1, "BASIC_ARRAY": 1, "MAP": 2}
 """Types with parts: how many; None for any number."""
 _SYNONYMS = {
-    "PICKLED_BYTE_ARRAY": "PICKLED", "PICKLED_BYTES": "PICKLED", "ROW_NAMED": "ROW", "OBJECT_ARRAY": "BASIC_ARRAY",
-    "INTEGER": "INT", "BIGINT": "LONG", "VARCHAR": "STRING",
-}  # fmt: skip
+    "PICKLED_BYTE_ARRAY": "PICKLED",
+    "PICKLED_BYTES": "PICKLED",
+    "ROW_NAMED": "ROW",
+    "OBJECT_ARRAY": "BASIC_ARRAY",
+    "INTEGER": "INT",
+    "BIGINT": "LONG",
+    "VARCHAR": "STRING",
+}
 _AT_ONCE = 1 << 16
 MISFIT_ADVICE = "give value_type the type with which the Python job describes the state"
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|[<>(),])")

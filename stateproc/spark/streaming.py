@@ -1,6 +1,7 @@
 """Read a stream of checkpoints: what Spark calls for offsets, partitions and rows.
 
-Spark 4.2 says where a batch starts and how much it may read (`limited_stream`); Spark 4.1 asks for the newest offset.
+Spark 4.2 says where a batch starts and how much it may read (`LimitedStreamReader`); Spark 4.1 asks for the newest
+offset.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -258,3 +260,30 @@ def no_stream_writer() -> NoReturn:
         'writeStream.format("savepoint"): a savepoint is written once, so that there is no stream into it',
         advice='use write.format("savepoint")',
     )
+
+
+stream_reader: type[CheckpointStreamReader] = UnlimitedStreamReader
+"""The reader that the installed release of Spark can call."""
+
+if find_spec("pyspark.sql.streaming.datasource") is not None:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+
+    class LimitedStreamReader(CheckpointStreamReader, SupportsTriggerAvailableNow):
+        """A reader that Spark limits: batches of so many checkpoints, up to those that are complete when it starts."""
+
+        def getDefaultReadLimit(self) -> ReadLimit:
+            """Return the limit of the option maxCheckpointsPerTrigger, in files: each checkpoint is one."""
+            most = self._options.max_checkpoints_per_trigger
+            return ReadAllAvailable() if most is None else ReadMaxFiles(most)
+
+        def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+            """Return the offset after the next checkpoints, or the start if there are none. Raises SnapshotError."""
+            most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
+            found = self._newer(StreamOffset.of(start), most)
+            return start if found is None else found.to_json()
+
+        def prepareForTriggerAvailableNow(self) -> None:
+            """Remember what is complete now. Raises SnapshotError."""
+            self._target = self._follower.latest(StreamOffset(None)) or StreamOffset(None)
+
+    stream_reader = LimitedStreamReader

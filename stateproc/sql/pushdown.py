@@ -18,9 +18,23 @@ from stateproc.errors import InvalidOption
 from stateproc.filters import key_groups_in, keys_in, parse
 
 _SIMPLE: tuple[type[exp.Expr], ...] = (
-    exp.And, exp.Or, exp.Paren, exp.EQ, exp.In, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between,
-    exp.Column, exp.Dot, exp.Identifier, exp.Literal, exp.Neg, exp.Boolean,
-)  # fmt: skip
+    exp.And,
+    exp.Or,
+    exp.Paren,
+    exp.EQ,
+    exp.In,
+    exp.LT,
+    exp.LTE,
+    exp.GT,
+    exp.GTE,
+    exp.Between,
+    exp.Column,
+    exp.Dot,
+    exp.Identifier,
+    exp.Literal,
+    exp.Neg,
+    exp.Boolean,
+)
 """The nodes of conditions that DuckDB and the filters of this package evaluate alike."""
 
 _ALL_COLUMNS: tuple[type[exp.Expr], ...] = (exp.Pivot, exp.Columns, exp.TableSample, exp.Command)

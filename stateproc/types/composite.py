@@ -18,7 +18,7 @@ from stateproc.serializers.java.structs import EitherOf, EnumOf, NullableOf, Row
 from stateproc.serializers.kryo.serializer import Kryo as KryoOf
 from stateproc.serializers.pojo.serializer import Pojo as PojoOf
 from stateproc.serializers.pojo.serializer import described_pojo
-from stateproc.serializers.runtime.timers import Timer as TimerOf
+from stateproc.serializers.runtime.streaming import Timer as TimerOf
 from stateproc.serializers.runtime.ttl import TtlSerializer
 from stateproc.serializers.scala import SCALA_EITHER, OptionOf
 from stateproc.serializers.scala import CaseClass as CaseClassOf

@@ -9,7 +9,7 @@ from stateproc.serializers.java.collections import ListOf, MapOf, PlainArray
 from stateproc.serializers.java.scalars import Scalar
 from stateproc.serializers.java.structs import EitherOf, NullableOf, RowOf, Tuple0
 from stateproc.serializers.java.temporal import Temporal
-from stateproc.serializers.runtime.windows import GlobalWindow, TimeWindow
+from stateproc.serializers.runtime.streaming import GlobalWindow, TimeWindow
 from stateproc.serializers.scala import OptionOf
 from stateproc.serializers.table.serializers import RowData
 

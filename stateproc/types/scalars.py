@@ -11,7 +11,7 @@ from stateproc.serializers.java.scalars import VOID_NAMESPACE as _VOID_NAMESPACE
 from stateproc.serializers.java.temporal import TEMPORAL, Temporal
 from stateproc.serializers.java.user_written import JavaObjectOf
 from stateproc.serializers.runtime.legacy import CHARS
-from stateproc.serializers.runtime.windows import GlobalWindow, TimeWindow
+from stateproc.serializers.runtime.streaming import GlobalWindow, TimeWindow
 from stateproc.serializers.scala import UNIT as SCALA_UNIT
 from stateproc.serializers.table.variants import BITMAP_VALUE, VARIANT_VALUE
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from stateproc.errors import InvalidOption
 from stateproc.serializers.core.base import Serializer
 from stateproc.serializers.java.field_types import ALIASES
-from stateproc.serializers.runtime.stream_elements import BufferEntry, StreamElement, Union
+from stateproc.serializers.runtime.streaming import BufferEntry, StreamElement, Union
 from stateproc.types import composite as c
 from stateproc.types import scalars as s
 

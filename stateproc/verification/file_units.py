@@ -15,7 +15,7 @@ from stateproc.readers.rocksdb.database import database_files
 from stateproc.readers.rocksdb.table import check_filters
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.readers.timers import RawTimerSplit, TimerService
-from stateproc.serializers.runtime.timers import Timer
+from stateproc.serializers.runtime.streaming import Timer
 from stateproc.storage import ByteSource, open_handle
 from stateproc.storage.ranges import reading_ahead
 from stateproc.verification.keyed_units import VerifiedKeyedState, counted, key_group_check

@@ -13,9 +13,8 @@ from stateproc.wire.output import Output
 
 STREAM_HEADER = 0xACED0005
 SERIALIZABLE, WRITES, ENUM = 0x02, 0x01, 0x10
-_NULL, _REFERENCE, _CLASS, _OBJECT, _STRING, _ARRAY, _BLOCK, _END, _ENUM = (
-    0x70, 0x71, 0x72, 0x73, 0x74, 0x75, 0x77, 0x78, 0x7E,
-)  # fmt: skip
+_NULL, _REFERENCE, _CLASS, _OBJECT, _STRING, _ARRAY = range(0x70, 0x76)
+_BLOCK, _END, _ENUM = 0x77, 0x78, 0x7E
 _FIRST_HANDLE = 0x7E0000
 
 

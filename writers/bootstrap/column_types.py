@@ -78,8 +78,8 @@ def conformed(array: pa.Array, wanted: pa.DataType | None) -> pa.Array:
         return pa.StructArray.from_arrays(parts, names, mask=array.is_null() if array.null_count else None)
     if pa.types.is_map(found) and pa.types.is_map(wanted):
         keys, items = conformed(array.keys, wanted.key_type), conformed(array.items, wanted.item_type)
-        pairs = pa.StructArray.from_arrays([keys, items], fields=[
-            pa.field("key", keys.type, nullable=False), pa.field("value", items.type)])  # fmt: skip
+        fields = [pa.field("key", keys.type, nullable=False), pa.field("value", items.type)]
+        pairs = pa.StructArray.from_arrays([keys, items], fields=fields)
         kind = pa.map_(keys.type, items.type)
         return _rebuilt(array, kind, pairs)
     if pa.types.is_list(found) and pa.types.is_list(wanted):

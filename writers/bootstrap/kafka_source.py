@@ -49,17 +49,27 @@ class KafkaRows:
 
 
 def kafka_rows(
-    frame: DataFrame, topic: str, partition: str, offset: str, stopping_offset: str | None, subtask: str | None,
+    frame: DataFrame,
+    topic: str,
+    partition: str,
+    offset: str,
+    stopping_offset: str | None,
+    subtask: str | None,
     enumerator_version: int,
-) -> KafkaRows:  # fmt: skip
+) -> KafkaRows:
     """The partitions, collected: there are as many as Kafka has. Raises InvalidOption, NotFound, InvalidRows."""
     if enumerator_version not in ENUMERATOR_VERSIONS:
         raise InvalidOption(
             f"the Kafka connector has no enumerator version {enumerator_version} to write",
             advice="1 is that of the connector 3.0, 2 that of 3.1 to 4.0, 3 that of 5.0",
         )
-    roles = {"topic": topic, "partition": partition, "offset": offset, "stopping_offset": stopping_offset,
-             "subtask": subtask}  # fmt: skip
+    roles = {
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "stopping_offset": stopping_offset,
+        "subtask": subtask,
+    }
     for column in roles.values():
         if column is not None:
             column_type(frame, column, READER_STATE)
@@ -71,8 +81,8 @@ def kafka_rows(
     rows = sorted(collected(frame, roles), key=_place)
     _refuse(rows, enumerator_version)
     splits = tuple(KafkaSplit(row["topic"], row["partition"], row["offset"], row["stopping_offset"]) for row in rows)
-    read = [(written_split(split), row["subtask"]) for split, row in zip(splits, rows, strict=True)
-            if split.offset is not None]  # fmt: skip
+    pairs = zip(splits, rows, strict=True)
+    read = [(written_split(split), row["subtask"]) for split, row in pairs if split.offset is not None]
     elements: Sequence[Any] = read if subtask is not None else [row[:1] for row in read]
     schema = pa.schema([(SPLIT, pa.binary()), (SPLIT_SUBTASK, pa.int32())][: 2 if subtask is not None else 1])
     return KafkaRows(splits, rows_like(frame, elements, schema), enumerator_version)

@@ -59,9 +59,17 @@ class KeyedBootstrap:
         return self._key_type
 
     def value_state(
-        self, name: str, frame: DataFrame, value: str = VALUE, *, type: Type = None, ttl: bool = False,
-        last_access: str | None = None, namespace: str | None = None, namespace_type: Type = None,
-    ) -> Self:  # fmt: skip
+        self,
+        name: str,
+        frame: DataFrame,
+        value: str = VALUE,
+        *,
+        type: Type = None,
+        ttl: bool = False,
+        last_access: str | None = None,
+        namespace: str | None = None,
+        namespace_type: Type = None,
+    ) -> Self:
         """Add a ValueState.
 
         Args:
@@ -85,62 +93,48 @@ class KeyedBootstrap:
         return self._single(name, StateKind.VALUE, frame, value, type, ttl, last_access, namespace, namespace_type)
 
     def reducing_state(
-        self, name: str, frame: DataFrame, value: str = VALUE, *, type: Type = None, ttl: bool = False,
-        last_access: str | None = None, namespace: str | None = None, namespace_type: Type = None,
-    ) -> Self:  # fmt: skip
-        """Add a ReducingState.
-
-        Args:
-            name: the name of the state's descriptor.
-            frame: one row per key (and namespace).
-            value: the column of reduced values; rows in which it is null have no state.
-            type: the type of the value; by default that of the column.
-            ttl: whether the job's state descriptor has a time to live.
-            last_access: the column of last accesses (timestamp, or ms since the epoch), for state with a time to live;
-                by default the time of writing.
-            namespace: the column of namespaces, for states of windows and triggers.
-            namespace_type: its type; by default that of the column.
-
-        Returns:
-            This object.
-
-        Raises:
-            NotFound: a column is missing.
-            InvalidOption: a column has a type that the state cannot have.
-        """
+        self,
+        name: str,
+        frame: DataFrame,
+        value: str = VALUE,
+        *,
+        type: Type = None,
+        ttl: bool = False,
+        last_access: str | None = None,
+        namespace: str | None = None,
+        namespace_type: Type = None,
+    ) -> Self:
+        """Add a ReducingState: ``value`` is the reduced value; arguments, result and errors as for `value_state`."""
         return self._single(name, StateKind.REDUCING, frame, value, type, ttl, last_access, namespace, namespace_type)
 
     def aggregating_state(
-        self, name: str, frame: DataFrame, value: str = VALUE, *, type: Type = None, ttl: bool = False,
-        last_access: str | None = None, namespace: str | None = None, namespace_type: Type = None,
-    ) -> Self:  # fmt: skip
-        """Add an AggregatingState.
-
-        Args:
-            name: the name of the state's descriptor.
-            frame: one row per key (and namespace).
-            value: the column of accumulators; rows in which it is null have no state.
-            type: the type of the accumulator; by default that of the column.
-            ttl: whether the job's state descriptor has a time to live.
-            last_access: the column of last accesses (timestamp, or ms since the epoch), for state with a time to live;
-                by default the time of writing.
-            namespace: the column of namespaces, for states of windows and triggers.
-            namespace_type: its type; by default that of the column.
-
-        Returns:
-            This object.
-
-        Raises:
-            NotFound: a column is missing.
-            InvalidOption: a column has a type that the state cannot have.
-        """
+        self,
+        name: str,
+        frame: DataFrame,
+        value: str = VALUE,
+        *,
+        type: Type = None,
+        ttl: bool = False,
+        last_access: str | None = None,
+        namespace: str | None = None,
+        namespace_type: Type = None,
+    ) -> Self:
+        """Add an AggregatingState: ``value`` is the accumulator; arguments, result and errors as for `value_state`."""
         kind = StateKind.AGGREGATING
         return self._single(name, kind, frame, value, type, ttl, last_access, namespace, namespace_type)
 
     def list_state(
-        self, name: str, frame: DataFrame, value: str = VALUE, *, element_type: Type = None, ttl: bool = False,
-        last_access: str | None = None, namespace: str | None = None, namespace_type: Type = None,
-    ) -> Self:  # fmt: skip
+        self,
+        name: str,
+        frame: DataFrame,
+        value: str = VALUE,
+        *,
+        element_type: Type = None,
+        ttl: bool = False,
+        last_access: str | None = None,
+        namespace: str | None = None,
+        namespace_type: Type = None,
+    ) -> Self:
         """Add a ListState.
 
         Args:
@@ -175,10 +169,20 @@ class KeyedBootstrap:
         return self._add(declared, frame, {**columns, VALUE: value})
 
     def map_state(
-        self, name: str, frame: DataFrame, value: str = VALUE, *, map_key: str | None = None,
-        map_value: str | None = None, map_key_type: Type = None, map_value_type: Type = None, ttl: bool = False,
-        last_access: str | None = None, namespace: str | None = None, namespace_type: Type = None,
-    ) -> Self:  # fmt: skip
+        self,
+        name: str,
+        frame: DataFrame,
+        value: str = VALUE,
+        *,
+        map_key: str | None = None,
+        map_value: str | None = None,
+        map_key_type: Type = None,
+        map_value_type: Type = None,
+        ttl: bool = False,
+        last_access: str | None = None,
+        namespace: str | None = None,
+        namespace_type: Type = None,
+    ) -> Self:
         """Add a MapState, from a row per key with a map, or a row per entry.
 
         Args:
@@ -224,9 +228,14 @@ class KeyedBootstrap:
         return self._add(declared, frame, {**columns, **roles})
 
     def event_time_timers(
-        self, frame: DataFrame, timestamp: str = TIMESTAMP, *, service: str = USER_TIMERS,
-        namespace: str | None = None, namespace_type: Type = None,
-    ) -> Self:  # fmt: skip
+        self,
+        frame: DataFrame,
+        timestamp: str = TIMESTAMP,
+        *,
+        service: str = USER_TIMERS,
+        namespace: str | None = None,
+        namespace_type: Type = None,
+    ) -> Self:
         """Add event-time timers of a timer service.
 
         Args:
@@ -246,24 +255,29 @@ class KeyedBootstrap:
         return self._timers(StateKind.EVENT_TIMERS, frame, timestamp, service, namespace, namespace_type)
 
     def processing_time_timers(
-        self, frame: DataFrame, timestamp: str = TIMESTAMP, *, service: str = USER_TIMERS,
-        namespace: str | None = None, namespace_type: Type = None,
-    ) -> Self:  # fmt: skip
-        """Add processing-time timers of a timer service; arguments as for `event_time_timers`.
-
-        Returns:
-            This object.
-
-        Raises:
-            NotFound: a column is missing.
-            InvalidOption: a column has a type that the state cannot have.
-        """
+        self,
+        frame: DataFrame,
+        timestamp: str = TIMESTAMP,
+        *,
+        service: str = USER_TIMERS,
+        namespace: str | None = None,
+        namespace_type: Type = None,
+    ) -> Self:
+        """Add processing-time timers of a timer service; arguments, result and errors as for `event_time_timers`."""
         return self._timers(StateKind.PROCESSING_TIMERS, frame, timestamp, service, namespace, namespace_type)
 
     def _single(
-        self, name: str, kind: StateKind, frame: DataFrame, value: str, type_: Type, ttl: bool,
-        last_access: str | None, namespace: str | None, namespace_type: Type,
-    ) -> Self:  # fmt: skip
+        self,
+        name: str,
+        kind: StateKind,
+        frame: DataFrame,
+        value: str,
+        type_: Type,
+        ttl: bool,
+        last_access: str | None,
+        namespace: str | None,
+        namespace_type: Type,
+    ) -> Self:
         found = state_type(type_, column_type(frame, value, name), name)
         declared, columns = self._registered(
             name, kind, frame, found, None, ttl, last_access, namespace, namespace_type
@@ -271,18 +285,31 @@ class KeyedBootstrap:
         return self._add(declared, frame, {**columns, VALUE: value})
 
     def _timers(
-        self, kind: StateKind, frame: DataFrame, timestamp: str, service: str, namespace: str | None,
+        self,
+        kind: StateKind,
+        frame: DataFrame,
+        timestamp: str,
+        service: str,
+        namespace: str | None,
         namespace_type: Type,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         name = timer_state_name(service, event=kind is StateKind.EVENT_TIMERS)
         check_time(frame, timestamp, name, "a timer's time")
         declared, columns = self._registered(name, kind, frame, None, None, False, None, namespace, namespace_type)
         return self._add(declared, frame, {**columns, TIMESTAMP: timestamp})
 
     def _registered(
-        self, name: str, kind: StateKind, frame: DataFrame, value: Serializer | None, user_key: Serializer | None,
-        ttl: bool, last_access: str | None, namespace: str | None, namespace_type: Type,
-    ) -> tuple[RegisteredState, dict[str, str]]:  # fmt: skip
+        self,
+        name: str,
+        kind: StateKind,
+        frame: DataFrame,
+        value: Serializer | None,
+        user_key: Serializer | None,
+        ttl: bool,
+        last_access: str | None,
+        namespace: str | None,
+        namespace_type: Type,
+    ) -> tuple[RegisteredState, dict[str, str]]:
         check_name(name, "a state")
         columns = {KEY: self._key}
         key = column_type(frame, self._key, name)

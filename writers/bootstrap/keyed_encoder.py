@@ -50,12 +50,11 @@ from stateproc.writers.bootstrap.column_types import (
     of_column,
     refuse_empty_windows,
     times_of,
-)  # fmt: skip
+)
 from stateproc.writers.formats.entry_batches import empty_row_bytes, entry_batch, take_rows
 
-KEY, NAMESPACE, VALUE, MAP_KEY, MAP_VALUE, TIMESTAMP = (
-    "key", "namespace", "value", "map_key", "map_value", "timestamp",
-)  # fmt: skip
+KEY, NAMESPACE, VALUE, TIMESTAMP = "key", "namespace", "value", "timestamp"
+MAP_KEY, MAP_VALUE = "map_key", "map_value"
 
 
 @dataclass(frozen=True)

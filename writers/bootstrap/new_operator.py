@@ -66,9 +66,15 @@ class NewOperator:
         keyed = keyed_part(state.key_type, [rows.declared for rows in state.keyed], release) if state.keyed else None
         coordinator = None if state.source is None else ByteStreamHandle(self.operator_id, state.source.coordinator)
         return OperatorWriteSpec(
-            self.operator_id, self.uid, None, parallelism, max_parallelism, keyed, self._operator_part(release),
+            self.operator_id,
+            self.uid,
+            None,
+            parallelism,
+            max_parallelism,
+            keyed,
+            self._operator_part(release),
             coordinator=coordinator,
-        )  # fmt: skip
+        )
 
     def _operator_part(self, release: Release) -> OperatorStateHeader | None:
         if not self._state.operator:

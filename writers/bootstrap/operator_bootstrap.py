@@ -13,7 +13,7 @@ from stateproc.html.cards import MOST_ROWS, Card, CardCell, Head, short
 from stateproc.html.units import counted
 from stateproc.metadata.operator_handles import DistributionMode
 from stateproc.serializers import Serializer
-from stateproc.serializers.runtime.stream_elements import StreamElement
+from stateproc.serializers.runtime.streaming import StreamElement
 from stateproc.writers.bootstrap.arrow_frames import is_arrow
 from stateproc.writers.bootstrap.frame_columns import is_spark
 from stateproc.writers.bootstrap.kafka_source import READER_STATE, SPLIT, SPLIT_SUBTASK, KafkaRows, kafka_rows
@@ -96,10 +96,14 @@ def summary_card(key: str | None, states: Iterable[StateSummary]) -> Card:
     """Return the states as a card for notebooks."""
     found = list(states)
     rows = [
-        [CardCell(short(it.name), strong=True), CardCell(it.kind), CardCell(short(it.type), code=True),
-         CardCell(short(it.columns))]
+        [
+            CardCell(short(it.name), strong=True),
+            CardCell(it.kind),
+            CardCell(short(it.type), code=True),
+            CardCell(short(it.columns)),
+        ]
         for it in found[:MOST_ROWS]
-    ]  # fmt: skip
+    ]
     more = [f"and {len(found) - MOST_ROWS:,} more"] if len(found) > MOST_ROWS else []
     facts = [] if key is None else [("keys", short(key))]
     return Card("State of an operator", counted(len(found), "state"), facts, heads=_HEADS, rows=rows, notes=more)
@@ -150,10 +154,20 @@ class OperatorBootstrap(KeyedBootstrap):
         self.source: KafkaRows | None = None
 
     def window_state(
-        self, frame: DataFrame, value: str = VALUE, *, assigner: Assigner = "tumbling", contents: Contents = "list",
-        type: Type = None, window: WindowColumns = None, time: Time = "event", allowed_lateness: timedelta | int = 0,
-        count: str | None = None, fired: str | None = None, state_window: str | None = None,
-    ) -> OperatorBootstrap:  # fmt: skip
+        self,
+        frame: DataFrame,
+        value: str = VALUE,
+        *,
+        assigner: Assigner = "tumbling",
+        contents: Contents = "list",
+        type: Type = None,
+        window: WindowColumns = None,
+        time: Time = "event",
+        allowed_lateness: timedelta | int = 0,
+        count: str | None = None,
+        fired: str | None = None,
+        state_window: str | None = None,
+    ) -> OperatorBootstrap:
         """Add the states and timers of a window operator (WindowOperator).
 
         Args:
@@ -198,8 +212,9 @@ class OperatorBootstrap(KeyedBootstrap):
 
         made = window_rows(windowing, frame, kept, value, window, state_window, count, fired)
         space: dict[str, Any] = {"namespace_type": windowing.namespace}
-        under, stored = (space, space) if windowing.is_global else (
-            {**space, "namespace": WINDOW}, {**space, "namespace": STORED})  # fmt: skip
+        under, stored = space, space
+        if not windowing.is_global:
+            under, stored = {**space, "namespace": WINDOW}, {**space, "namespace": STORED}
         if made.timers is not None or made.merging is not None:
             self.shared.append(frame)
         self._contents(made.rows, windowing.contents, type, stored)
@@ -249,21 +264,20 @@ class OperatorBootstrap(KeyedBootstrap):
     def union_list_state(
         self, name: str, frame: DataFrame, value: str = VALUE, *, type: Type = None, subtask: str | None = None
     ) -> OperatorBootstrap:
-        """Add a union ListState, of which every subtask gets all elements; arguments as for `operator_list_state`.
-
-        Returns:
-            This object.
-
-        Raises:
-            NotFound: a column is missing.
-            InvalidOption: a column has a type that the state cannot have.
-        """
+        """Add a union ListState, of which every subtask gets all elements; all else as for `operator_list_state`."""
         return self._elements(name, "UNION", frame, value, type, subtask)
 
     def kafka_source(
-        self, offsets: DataFrame, *, topic: str = "topic", partition: str = "partition", offset: str = "offset",
-        stopping_offset: str | None = None, subtask: str | None = None, enumerator_version: int = 2,
-    ) -> OperatorBootstrap:  # fmt: skip
+        self,
+        offsets: DataFrame,
+        *,
+        topic: str = "topic",
+        partition: str = "partition",
+        offset: str = "offset",
+        stopping_offset: str | None = None,
+        subtask: str | None = None,
+        enumerator_version: int = 2,
+    ) -> OperatorBootstrap:
         """Add the state of a KafkaSource that continues at ``offsets``, which are collected here.
 
         Args:
@@ -290,9 +304,15 @@ class OperatorBootstrap(KeyedBootstrap):
         return self.operator_list_state(READER_STATE, self.source.frame, SPLIT, type=types.BYTES, subtask=whose)
 
     def broadcast_state(
-        self, name: str, frame: DataFrame, *, map_key: str = MAP_KEY, map_value: str = MAP_VALUE,
-        map_key_type: Type = None, map_value_type: Type = None,
-    ) -> OperatorBootstrap:  # fmt: skip
+        self,
+        name: str,
+        frame: DataFrame,
+        *,
+        map_key: str = MAP_KEY,
+        map_value: str = MAP_VALUE,
+        map_key_type: Type = None,
+        map_value_type: Type = None,
+    ) -> OperatorBootstrap:
         """Add a broadcast state.
 
         Args:

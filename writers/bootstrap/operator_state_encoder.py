@@ -67,10 +67,8 @@ class ElementEncoder:
             raise Unencodable(f"subtask {numbers[row]} of an operator of parallelism {len(self.files)}", row)
         values = self.value.layout(self.context).encode(columns[VALUE])
         same = np.zeros(len(numbers), dtype=np.int32)
-        arrays = [
-            values_array(np.array(self.files, dtype=np.int32)[numbers]), values_array(same),
-            values_array(same + np.int32(self.state_id)), self._order(columns).to_arrow(), values.to_arrow(),
-        ]  # fmt: skip
+        files, state_ids = np.array(self.files, dtype=np.int32)[numbers], same + np.int32(self.state_id)
+        arrays = [*map(values_array, (files, same, state_ids)), self._order(columns).to_arrow(), values.to_arrow()]
         return pa.RecordBatch.from_arrays(arrays, FILE_ENTRIES.names)
 
     def _order(self, columns: dict[str, pa.Array]) -> RowBytes:

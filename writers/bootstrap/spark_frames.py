@@ -28,9 +28,16 @@ from stateproc.writers.bootstrap.column_types import ColumnKind, ColumnType, Fra
 _VARIANT: Any = getattr(types, "VariantType", ())
 """Spark 3.5 has none."""
 _KINDS: dict[type[DataType], ColumnKind] = {
-    ByteType: "whole", ShortType: "whole", IntegerType: "whole", LongType: "whole", TimestampType: "time",
-    TimestampNTZType: "time", ArrayType: "list", MapType: "map", StructType: "struct",
-}  # fmt: skip
+    ByteType: "whole",
+    ShortType: "whole",
+    IntegerType: "whole",
+    LongType: "whole",
+    TimestampType: "time",
+    TimestampNTZType: "time",
+    ArrayType: "list",
+    MapType: "map",
+    StructType: "struct",
+}
 
 
 def column_named(name: str) -> Column:

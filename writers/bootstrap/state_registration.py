@@ -19,7 +19,7 @@ from stateproc.serializers import Serializer
 from stateproc.serializers.core.registry import proxied_snapshot
 from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.java.scalars import VOID_NAMESPACE
-from stateproc.serializers.runtime.timers import Timer
+from stateproc.serializers.runtime.streaming import Timer
 from stateproc.serializers.runtime.ttl import TtlSerializer
 from stateproc.writers.bootstrap.column_types import ColumnType, has_positional_names
 from stateproc.writers.bootstrap.frame_columns import columns_of, type_given

@@ -21,9 +21,8 @@ WINDOW_PAIR = Tuple(TIME_WINDOW, TIME_WINDOW)
 """An element of the merging window set: the window, and the one under which its contents are stored."""
 
 # Names that no column of a user has.
-WINDOW, STORED, HELD, COUNTED, TIME, PAIRS = (
-    "$window", "$state_window", "$value", "$count", "$timestamp", "$pairs",
-)  # fmt: skip
+WINDOW, STORED, HELD = "$window", "$state_window", "$value"
+COUNTED, TIME, PAIRS = "$count", "$timestamp", "$pairs"
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,15 @@ class WindowRows:
 
 
 def window_rows(
-    windowing: Windowing, frame: DataFrame, kept: list[str], value: str, window: WindowColumns,
-    state_window: str | None, count: str | None, fired: str | None,
-) -> WindowRows:  # fmt: skip
+    windowing: Windowing,
+    frame: DataFrame,
+    kept: list[str],
+    value: str,
+    window: WindowColumns,
+    state_window: str | None,
+    count: str | None,
+    fired: str | None,
+) -> WindowRows:
     """The rows of each state. ``kept``: the columns of the key. Raises InvalidOption, NotFound."""
     whole = [column_named(name) for name in kept]
     held = _recorded(frame, value) if windowing.contents == "evict" else column_named(value)
@@ -58,9 +64,13 @@ def window_rows(
     stored = span if state_window is None else _span(frame, state_window)
     times = _times(windowing, fired, by_count=count is not None)
     rows = frame.select(
-        *whole, span.alias(WINDOW), stored.alias(STORED), held.alias(HELD), *own,
+        *whole,
+        span.alias(WINDOW),
+        stored.alias(STORED),
+        held.alias(HELD),
+        *own,
         *([] if fired is None else [column_named(fired)]),
-    )  # fmt: skip
+    )
     timers = rows.select(*whole, WINDOW, times.alias(_TIMES))
     timers = timers.select(*whole, WINDOW, F.explode(_TIMES).alias(TIME))
     return WindowRows(rows, timers, _merging(windowing, rows, kept))
@@ -132,9 +142,10 @@ def _milliseconds(column: Column, kind: DataType, name: str) -> Column:
     if kind.typeName() in ("long", "integer"):
         return column.cast(LongType())
     raise InvalidOption(
-        f"column '{name}' has a time that is {kind.simpleString()}", where=Where(state=CONTENTS),
+        f"column '{name}' has a time that is {kind.simpleString()}",
+        where=Where(state=CONTENTS),
         advice="give a timestamp, or milliseconds since the epoch as a long",
-    )  # fmt: skip
+    )
 
 
 def _recorded(frame: DataFrame, value: str) -> Column:

@@ -6,9 +6,8 @@ SavepointWriter.
 """
 
 from stateproc.writers.changes.change_definition import ChangeDefinition, ChangeField, SnapshotChange
-from stateproc.writers.changes.format_changes import Convert, Rescale, Upgrade
-from stateproc.writers.changes.kafka_changes import SetOffsets
-from stateproc.writers.changes.state_changes import (
+from stateproc.writers.changes.snapshot_changes import (
+    Convert,
     DisableTtl,
     DropInFlightData,
     DropOperator,
@@ -17,6 +16,9 @@ from stateproc.writers.changes.state_changes import (
     PurgeExpired,
     RenameOperator,
     RenameState,
+    Rescale,
+    SetOffsets,
+    Upgrade,
 )
 from stateproc.writers.changes.table import CHANGES, CHANGES_BY_NAME, change_from_dict, changes_schema
 

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 # A plain value is text, a number, a boolean, a list or an object. Parsers raise ValueError with the expected form.
 
 _DURATION = re.compile(r"(\d{1,15})\s*([a-z]*)")
-_MILLISECONDS = {
-    "": 1, "ms": 1, "milli": 1, "millis": 1, "millisecond": 1, "milliseconds": 1,
-    "s": 1000, "sec": 1000, "secs": 1000, "second": 1000, "seconds": 1000,
-    "m": 60_000, "min": 60_000, "minute": 60_000, "minutes": 60_000,
-    "h": 3_600_000, "hour": 3_600_000, "hours": 3_600_000,
-    "d": 86_400_000, "day": 86_400_000, "days": 86_400_000,
-}  # fmt: skip
+_UNITS = {
+    1: ("", "ms", "milli", "millis", "millisecond", "milliseconds"),
+    1000: ("s", "sec", "secs", "second", "seconds"),
+    60_000: ("m", "min", "minute", "minutes"),
+    3_600_000: ("h", "hour", "hours"),
+    86_400_000: ("d", "day", "days"),
+}
+_MILLISECONDS = {name: milliseconds for milliseconds, names in _UNITS.items() for name in names}
 """The units of Flink's durations (org.apache.flink.util.TimeUtils) from milliseconds up."""
 _LONGEST = 1 << 62
 _WHOLE = re.compile(r"[+-]?\d{1,19}")
@@ -170,9 +171,12 @@ _OFFSETS = {"type": "object", "additionalProperties": {"anyOf": [{"type": "integ
 OFFSETS = ChangeFieldType("offsets", _offsets, _OFFSETS, "TOPIC:PARTITION=OFFSET", shape="pairs")
 TOPIC_OFFSETS = ChangeFieldType("offsets", _offsets, _OFFSETS, "TOPIC=OFFSET", shape="pairs")
 SETTINGS = ChangeFieldType(
-    "settings", _settings,
-    {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}, "KEY=VALUE", shape="pairs",
-)  # fmt: skip
+    "settings",
+    _settings,
+    {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
+    "KEY=VALUE",
+    shape="pairs",
+)
 
 
 def one_of(*names: str) -> ChangeFieldType:

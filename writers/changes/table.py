@@ -8,9 +8,8 @@ from typing import Any
 
 from stateproc.errors import InvalidOption
 from stateproc.writers.changes.change_definition import ChangeDefinition, SnapshotChange
-from stateproc.writers.changes.format_changes import Convert, Rescale, Upgrade
-from stateproc.writers.changes.kafka_changes import SetOffsets
-from stateproc.writers.changes.state_changes import (
+from stateproc.writers.changes.snapshot_changes import (
+    Convert,
     DisableTtl,
     DropInFlightData,
     DropOperator,
@@ -19,6 +18,9 @@ from stateproc.writers.changes.state_changes import (
     PurgeExpired,
     RenameOperator,
     RenameState,
+    Rescale,
+    SetOffsets,
+    Upgrade,
 )
 
 CHANGES: tuple[ChangeDefinition, ...] = (

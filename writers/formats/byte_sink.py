@@ -1,4 +1,13 @@
-"""Destinations of written bytes, as the writers of all formats use them."""
+"""Destinations of written bytes, as the writers of all formats use them; Snappy's framing, in which they may be.
+
+A framed stream (org.xerial.snappy.SnappyFramedOutputStream, which SnappyStreamCompressionDecorator uses) is the
+identifier ff 06 00 00 "sNaPpY" and chunks of at most 64 KiB of plain bytes, each:
+
+    u8       0: compressed, 1: plain
+    u24 LE   bytes that follow
+    u32 LE   masked CRC-32C of the plain bytes
+    bytes    a block of Snappy, or the plain bytes
+"""
 
 from __future__ import annotations
 
@@ -31,10 +40,6 @@ class StateFileSink(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
 
-
-# Write the snappy framing format: a stream of chunks of 64 KiB, the last one shorter.
-#
-# Source: org.apache.flink.runtime.state.SnappyStreamCompressionDecorator, org.xerial.snappy.SnappyFramedOutputStream.
 
 IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
 """The first bytes of a framed stream."""

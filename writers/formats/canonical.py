@@ -177,10 +177,21 @@ class CanonicalWriter:
             self._out = grown
         reg[BEGAN] = 0
         encode_entries(
-            first, last, columns.key_groups, columns.state_ids, keys.address, keys.offsets, values.address,
-            values.offsets, self._key_groups.start, self._prefix, self._out.ctypes.data, reg, self._began,
+            first,
+            last,
+            columns.key_groups,
+            columns.state_ids,
+            keys.address,
+            keys.offsets,
+            values.address,
+            values.offsets,
+            self._key_groups.start,
+            self._prefix,
+            self._out.ctypes.data,
+            reg,
+            self._began,
             self.entries,
-        )  # fmt: skip
+        )
         self._emit_groups(int(reg[LAST]), int(reg[BEGAN]))
         # The last entry is not written yet: it moves to the start of the buffer, until the next entry is known.
         start, stop = int(reg[LAST]), int(reg[POS])

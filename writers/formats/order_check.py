@@ -99,10 +99,18 @@ class OrderCheck:
         """Raises DuplicateKey; InvalidEntries for entries out of order, of an unknown state or of other key groups."""
         keys, values = columns.keys, columns.values
         outcome = check(
-            columns.key_groups, columns.state_ids, keys.address, keys.offsets, values.offsets,
-            self._key_groups.start, len(self._key_groups), len(self._states), self._last.ctypes.data,
-            len(self._last), self._reg,
-        )  # fmt: skip
+            columns.key_groups,
+            columns.state_ids,
+            keys.address,
+            keys.offsets,
+            values.offsets,
+            self._key_groups.start,
+            len(self._key_groups),
+            len(self._states),
+            self._last.ctypes.data,
+            len(self._last),
+            self._reg,
+        )
         if outcome != IN_ORDER:
             raise self._failure(outcome, columns, int(self._reg[_ROW]))
         if len(columns):

@@ -195,10 +195,16 @@ class WritePlan:
 
 
 def plan_write(
-    operators: Collection[AnyOperator], settings: WriteSettings, parallelism: Mapping[str, int],
-    source: Snapshot | None, default_parallelism: int, *, path: str | None = None, overwrite: bool = False,
+    operators: Collection[AnyOperator],
+    settings: WriteSettings,
+    parallelism: Mapping[str, int],
+    source: Snapshot | None,
+    default_parallelism: int,
+    *,
+    path: str | None = None,
+    overwrite: bool = False,
     verify: bool = True,
-) -> WritePlan:  # fmt: skip
+) -> WritePlan:
     """Plan a write. State files are not read beyond their headers.
 
     Args:

@@ -186,10 +186,11 @@ def in_brackets(reasons: Iterable[str]) -> str:
 
 
 _STATE = ("name", "kind", "action", "reasons", "source_name", "elements")
-_OPERATOR = (
-    *("operator_id", "uid", "source_id", "parallelism", "max_parallelism", "source_parallelism"),
-    *("source_max_parallelism", "keyed_format", "files_copied", "bytes_copied", "files_written", "bytes_read"),
-    *("action", "reasons", "states"),
+_OPERATOR = tuple(
+    """
+    operator_id uid source_id parallelism max_parallelism source_parallelism source_max_parallelism keyed_format
+    files_copied bytes_copied files_written bytes_read action reasons states
+    """.split()
 )
 
 

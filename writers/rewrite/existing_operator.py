@@ -309,9 +309,13 @@ class ExistingOperator:
             state = self.header.keyed(name, state_id)
             function = self._hash_function(by_default=True)
             key_groups = rekey(
-                state, mine.max_parallelism, context, hash_function=function, operator=mine.display,
+                state,
+                mine.max_parallelism,
+                context,
+                hash_function=function,
+                operator=mine.display,
                 source=self.operator.context,
-            )  # fmt: skip
+            )
         return ttl, key_groups
 
     def _hash_function(self, *, by_default: bool) -> HashCodes | ClassHash | None:

@@ -21,7 +21,7 @@ from stateproc.readers.merged_snapshots import DifferentSerializersError, merged
 from stateproc.readers.state_descriptor import StateDescriptor, keyed_state, timer_state_name
 from stateproc.readers.timers import RawTimers, TimerService, open_raw_timers
 from stateproc.serializers import Serializer, proxied_snapshot, read_proxied, read_versioned
-from stateproc.serializers.runtime.timers import Timer
+from stateproc.serializers.runtime.streaming import Timer
 from stateproc.wire import Cursor, Output
 
 # Split serializer snapshots into nested snapshots as bytes, and combine them again.
@@ -249,11 +249,14 @@ def timer_states(service: TimerService) -> list[StateMetaInfo]:
     timer = Timer(service.key, service.namespace)
     return [
         StateMetaInfo(
-            timer_state_name(service.name, event=event), PRIORITY_QUEUE, {}, {"VALUE_SERIALIZER": timer},
+            timer_state_name(service.name, event=event),
+            PRIORITY_QUEUE,
+            {},
+            {"VALUE_SERIALIZER": timer},
             {"VALUE_SERIALIZER": PROXY + snapshot},
         )
         for _, event in DOMAINS
-    ]  # fmt: skip
+    ]
 
 
 def classic(info: StateMetaInfo) -> StateMetaInfo:

@@ -235,9 +235,14 @@ def _between(elements: Sequence[Elements], start: int, stop: int) -> Iterator[El
 
 
 def repartitioned(
-    operator: Operator, carried: OperatorEntry, shares: Sequence[SubtaskOperatorState], release: Release,
-    staging: Staging, *, verify: bool,
-) -> OperatorEntry:  # fmt: skip
+    operator: Operator,
+    carried: OperatorEntry,
+    shares: Sequence[SubtaskOperatorState],
+    release: Release,
+    staging: Staging,
+    *,
+    verify: bool,
+) -> OperatorEntry:
     """Return ``carried`` with the operator states of ``operator``, and write them.
 
     ``shares``: what each subtask receives, of `subtask_states`. Raises CorruptSnapshot, MissingFile, WriteFailed.

@@ -255,9 +255,13 @@ def _other_hashes(state: StateDescriptor, kind: KeyHash, metadata_version: int) 
 
 
 def rekeyed(
-    batches: Iterable[pa.RecordBatch], state: StateDescriptor, max_parallelism: int, context: LayoutContext,
-    *, hash_function: str | HashCodes | None = None,
-) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    batches: Iterable[pa.RecordBatch],
+    state: StateDescriptor,
+    max_parallelism: int,
+    context: LayoutContext,
+    *,
+    hash_function: str | HashCodes | None = None,
+) -> Iterator[pa.RecordBatch]:
     """The entries of ``state`` with the key groups of ``max_parallelism``; see `rekey`."""
     yield from rekey(state, max_parallelism, context, hash_function=hash_function).batches(batches)
 
@@ -346,9 +350,13 @@ def confirm_function(operator: Operator, header: MergedHeader, function: HashCod
     """Raise InvalidOption if a user's function gives keys at the source other key groups; reads some of each state."""
     for name in header.names:
         check = rekey(
-            header.keyed(name, 0), operator.max_parallelism, operator.options.context, hash_function=function,
-            operator=operator.display, source=operator.context,
-        )  # fmt: skip
+            header.keyed(name, 0),
+            operator.max_parallelism,
+            operator.options.context,
+            hash_function=function,
+            operator=operator.display,
+            source=operator.context,
+        )
         for split in carried_splits(operator, name, 0)[:1]:
             for _ in check.batches(split.read()):
                 pass

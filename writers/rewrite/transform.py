@@ -83,8 +83,10 @@ def is_alike(now: ColumnType, before: ColumnType, typed: ColumnType | None) -> b
 
 
 _SINGLE = {
-    StateKind.VALUE: "value_state", StateKind.REDUCING: "reducing_state", StateKind.AGGREGATING: "aggregating_state",
-}  # fmt: skip
+    StateKind.VALUE: "value_state",
+    StateKind.REDUCING: "reducing_state",
+    StateKind.AGGREGATING: "aggregating_state",
+}
 
 
 def state_reader(operator: Operator, state: str) -> pa.RecordBatchReader:

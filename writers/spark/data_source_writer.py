@@ -90,13 +90,25 @@ def _number(text: str) -> int:
 
 
 _OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "path": ("path", str), "uid": ("uid", str), "uidHash": ("uid", _uid_hash), "state": ("state", str),
-    "stateKind": ("kind", str), "keyType": ("key_type", str), "valueType": ("value_type", str),
-    "mapKeyType": ("map_key_type", str), "namespaceType": ("namespace_type", str), "service": ("service", str),
-    "ttl": ("ttl", _boolean), "hash": ("hash", str), "maxParallelism": ("max_parallelism", _number),
-    "parallelism": ("parallelism", _number), "flinkVersion": ("version", str), "snapshotFormat": ("format", str),
-    "compression": ("compressed", _boolean), "verify": ("verify", _boolean),
-}  # fmt: skip
+    "path": ("path", str),
+    "uid": ("uid", str),
+    "uidHash": ("uid", _uid_hash),
+    "state": ("state", str),
+    "stateKind": ("kind", str),
+    "keyType": ("key_type", str),
+    "valueType": ("value_type", str),
+    "mapKeyType": ("map_key_type", str),
+    "namespaceType": ("namespace_type", str),
+    "service": ("service", str),
+    "ttl": ("ttl", _boolean),
+    "hash": ("hash", str),
+    "maxParallelism": ("max_parallelism", _number),
+    "parallelism": ("parallelism", _number),
+    "flinkVersion": ("version", str),
+    "snapshotFormat": ("format", str),
+    "compression": ("compressed", _boolean),
+    "verify": ("verify", _boolean),
+}
 _BY_NAME = {name.lower(): (name, *rest) for name, rest in _OPTIONS.items()}
 
 
@@ -174,9 +186,14 @@ def _list(state: OperatorBootstrap, frame: Any, options: SinkOptions, has: Any) 
 def _map(state: OperatorBootstrap, frame: Any, options: SinkOptions, has: Any) -> OperatorBootstrap:
     flat: dict[str, Any] = {"map_key": MAP_KEY, "map_value": MAP_VALUE} if has(MAP_KEY) else {}
     return state.map_state(
-        options.state, frame, VALUE, **flat, map_key_type=options.map_key_type, map_value_type=options.value_type,
+        options.state,
+        frame,
+        VALUE,
+        **flat,
+        map_key_type=options.map_key_type,
+        map_value_type=options.value_type,
         **_kept(options, has),
-    )  # fmt: skip
+    )
 
 
 def _timers(method: str) -> Callable[..., OperatorBootstrap]:
@@ -270,8 +287,8 @@ class PlainWriter(DataSourceArrowWriter):
         if self._broadcast:
             rows = pa.array(np.repeat(np.arange(n), parallelism))
             columns = {role: column.take(rows) for role, column in columns.items()}
-            return {**columns, POSITION: pa.array(np.repeat(places, parallelism)),
-                    SUBTASK: pa.array(np.tile(np.arange(parallelism), n))}  # fmt: skip
+            subtasks = pa.array(np.tile(np.arange(parallelism), n))
+            return {**columns, POSITION: pa.array(np.repeat(places, parallelism)), SUBTASK: subtasks}
         if SUBTASK not in columns:
             columns = {**columns, SUBTASK: pa.array(places % parallelism)}
         return {**columns, POSITION: pa.array(places)}
@@ -290,9 +307,15 @@ def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> Pl
     try:
         commit.staging.check_shared()
         spec = WriteSpec(
-            commit.staging, chosen, (operator_spec,), format_, options.compressed, options.verify,
-            context=LayoutContext(kryo=chosen.kryo), rocksdb=options.rocksdb,
-        )  # fmt: skip
+            commit.staging,
+            chosen,
+            (operator_spec,),
+            format_,
+            options.compressed,
+            options.verify,
+            context=LayoutContext(kryo=chosen.kryo),
+            rocksdb=options.rocksdb,
+        )
         return PlainWriter(spec, commit, _only(list(operator.sources(spec, 0))))
     except BaseException:
         commit.abort()

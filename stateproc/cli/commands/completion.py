@@ -33,15 +33,13 @@ def completion_command(arguments: Namespace) -> int:
 
 _MAX_SUBTASKS = 2_000
 _NO_FILES = frozenset(
-    {
-        "where", "columns", "limit", "threads", "min_bytes", "namespace", "key_type", "plugins", "storage_options",
-        "path_mapping", "uids", "rows", "kryo", "key_groups", "starting_checkpoint", "ending_checkpoint",
-        "to", "last_access", "ttl", "now", "max_parallelism", "operator_max_parallelism", "parallelism",
-        "hash_function", "rocksdb_options",
-        "flink_version", "offsets", "topics", "remove", "drop_transactions", "target_storage_options", "master", "sql",
-        "key", "version",
-    }
-)  # fmt: skip
+    """
+    columns drop_transactions ending_checkpoint flink_version hash_function key key_groups key_type kryo last_access
+    limit master max_parallelism min_bytes namespace now offsets operator_max_parallelism parallelism path_mapping
+    plugins remove rocksdb_options rows sql starting_checkpoint storage_options target_storage_options threads to
+    topics ttl uids version where
+    """.split()
+)
 """Arguments whose values are no paths, which argcomplete would propose."""
 _Completer = Callable[..., Iterable[str]]
 

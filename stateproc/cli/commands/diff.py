@@ -237,10 +237,13 @@ def _print(arguments: Namespace, found: SnapshotComparison, shown: Shown, left: 
 # Show what differs between two snapshots.
 
 _MARKS = {
-    "added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow"), "equal": ("=", "dim"),
-    "not comparable": ("?", "magenta"), "unreadable": ("!", "bold red"),
-    "insert": ("+", "green"), "delete": ("-", "red"), "update": ("~", "yellow"),
-}  # fmt: skip
+    **dict.fromkeys(("added", "insert"), ("+", "green")),
+    **dict.fromkeys(("removed", "delete"), ("-", "red")),
+    **dict.fromkeys(("changed", "update"), ("~", "yellow")),
+    "equal": ("=", "dim"),
+    "not comparable": ("?", "magenta"),
+    "unreadable": ("!", "bold red"),
+}
 _LONGEST = 300
 
 
@@ -366,10 +369,9 @@ def _changes(state: StateDifference, changes: Sequence[dict[str, Any]]) -> Table
     counts = state.counts
     rest = 0 if counts is None else counts.changed - len(changes)
     caption = f"{rest:,} more in {state.name}" if rest else None
-    table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, title=Text(state.name, "bold"), title_justify="left",
-        caption=caption, caption_justify="left", caption_style="dim",
-    )  # fmt: skip
+    title = Text(state.name, "bold")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    table.caption, table.caption_justify, table.caption_style = caption, "left", "dim"
     # Timers and elements of operator states have no value besides what identifies them.
     names = [name for name in changes[0] if name in ("change", *KEY_COLUMNS) or any(item[name] for item in changes)]
     for name in names:

@@ -103,9 +103,15 @@ def _bytes_to_count(operators: list[Operator], scan: bool) -> int:
 # Show the report of ``inspect``: a panel, and per operator a table of its states.
 
 _KINDS = {
-    "value": "green", "list": "cyan", "map": "blue", "reducing": "magenta", "aggregating": "magenta",
-    "event timers": "yellow", "processing timers": "yellow", "broadcast": "cyan",
-}  # fmt: skip
+    "value": "green",
+    "list": "cyan",
+    "map": "blue",
+    "reducing": "magenta",
+    "aggregating": "magenta",
+    "event timers": "yellow",
+    "processing timers": "yellow",
+    "broadcast": "cyan",
+}
 _BAR = 8
 _MANY = 20
 _SHOWN_NAMES = 10

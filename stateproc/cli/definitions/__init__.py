@@ -1,9 +1,19 @@
 """The table of commands, in the order of ``stateproc --help``: one row and one module with its arguments each."""
 
-from stateproc.cli.command_definition import CommandDefinition
-from stateproc.cli.definitions.installation import COMPLETION, DEMO, NOTEBOOK, WARMUP
+from stateproc.cli.arguments import CommandDefinition
 from stateproc.cli.definitions.rows import CHANGES, EXPORT, OFFSETS, PENDING, READ, SQL
-from stateproc.cli.definitions.snapshots import CLASSES, DESCRIBE, DIFF, INSPECT, LS, VERIFY
+from stateproc.cli.definitions.snapshots import (
+    CLASSES,
+    COMPLETION,
+    DEMO,
+    DESCRIBE,
+    DIFF,
+    INSPECT,
+    LS,
+    NOTEBOOK,
+    VERIFY,
+    WARMUP,
+)
 from stateproc.cli.definitions.writing import BOOTSTRAP, RUN, VERBS
 
 COMMANDS: tuple[CommandDefinition, ...] = (

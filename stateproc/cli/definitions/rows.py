@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, _ArgumentGroup
 
-from stateproc.cli.arguments import FORMATS, add_open_options, add_options
-from stateproc.cli.command_definition import CommandDefinition
+from stateproc.cli.arguments import FORMATS, CommandDefinition, add_open_options, add_options
 from stateproc.options import BY_NAME, FEED_OPTIONS, ROW_OPTIONS, SELECT_OPTIONS
 
 _EXCLUSIVE = (("uid", "uid_hash"), ("state", "timers", "operator_state"))

@@ -6,8 +6,7 @@ from argparse import ArgumentParser, BooleanOptionalAction
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from stateproc.cli.arguments import add_open_options
-from stateproc.cli.command_definition import CommandDefinition
+from stateproc.cli.arguments import CommandDefinition, add_open_options
 from stateproc.jobs.state_kinds import STATE_KINDS
 from stateproc.writers.changes import CHANGES, ChangeDefinition, ChangeField
 

@@ -44,10 +44,12 @@ _UNITS = ("NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "
 _TIME_UNIT = EnumOf("java.util.concurrent.TimeUnit", tuple(enumerate(_UNITS)))
 _DURATION_TAGS = {"FiniteDuration": 0, "Undefined": 1, "Inf": 2, "MinusInf": 3}
 _NULL_DURATION = 0xFF
-_ORDERINGS = (
-    "Unit", "DefaultBoolean", "DefaultByte", "DefaultChar", "DefaultShort", "DefaultInt", "DefaultLong", "DefaultFloat",
-    "FloatIeee", "DefaultDouble", "DoubleIeee", "DefaultBigInt", "DefaultBigDecimal", "DefaultString",
-)  # fmt: skip
+_ORDERINGS = tuple(
+    """
+    Unit DefaultBoolean DefaultByte DefaultChar DefaultShort DefaultInt DefaultLong DefaultFloat FloatIeee
+    DefaultDouble DoubleIeee DefaultBigInt DefaultBigDecimal DefaultString
+    """.split()
+)
 
 
 def _finite_fields() -> tuple[tuple[str, Layout], ...]:

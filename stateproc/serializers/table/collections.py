@@ -24,7 +24,7 @@ from stateproc.serializers.core.registry import (
 )
 from stateproc.serializers.java.collections import LIST_VIEW, MAP_VIEW, SORTED_MAP, ListOf, MapOf, NullAwareMap
 from stateproc.serializers.java.scalars import Scalar
-from stateproc.serializers.runtime.timers import unflip
+from stateproc.serializers.runtime.streaming import unflip
 from stateproc.serializers.table.serializers import ROW_KEY, RowData
 from stateproc.wire import Cursor, Output
 from stateproc.wire.java_stream import read_java_object

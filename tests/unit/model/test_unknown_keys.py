@@ -20,7 +20,7 @@ from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Serializer, read_snapshot
 from stateproc.serializers.core import registry
 from stateproc.serializers.core.opaque import Opaque
-from stateproc.serializers.runtime.timers import Timer
+from stateproc.serializers.runtime.streaming import Timer
 from tests.helpers.byte_builders.serializers import composite, i32, i64, scalar, utf, versioned
 from tests.helpers.cases import CaseSnapshot, ExpectedState, case_snapshots
 

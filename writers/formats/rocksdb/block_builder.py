@@ -165,14 +165,17 @@ _COMPRESS: dict[str, tuple[int, str, Callable[[memoryview], bytes]]] = {
     "SNAPPY_COMPRESSION": (kinds.SNAPPY, "Snappy", lambda data: bytes(cramjam.snappy.compress_raw(data))),
     "ZLIB_COMPRESSION": (kinds.ZLIB, "Zlib", _sized(_deflated)),
     "LZ4_COMPRESSION": (
-        kinds.LZ4, "LZ4", _sized(lambda data: bytes(cramjam.lz4.compress_block(data, store_size=False)))
+        kinds.LZ4,
+        "LZ4",
+        _sized(lambda data: bytes(cramjam.lz4.compress_block(data, store_size=False))),
     ),
     "LZ4HC_COMPRESSION": (
-        kinds.LZ4HC, "LZ4HC",
+        kinds.LZ4HC,
+        "LZ4HC",
         _sized(lambda data: bytes(cramjam.lz4.compress_block(data, mode="high_compression", store_size=False))),
     ),
     "ZSTD_COMPRESSION": (kinds.ZSTD, "ZSTD", _sized(lambda data: bytes(cramjam.zstd.compress(data)))),
-}  # fmt: skip
+}
 """By org.rocksdb.CompressionType: the byte after a block, the name in a table's properties, the function."""
 NO_COMPRESSION = "NO_COMPRESSION"
 COMPRESSIONS = (NO_COMPRESSION, *_COMPRESS)

@@ -43,11 +43,9 @@ class WrittenFamily:
 def manifest(families: Sequence[WrittenFamily], next_file: int) -> bytes:
     """Return a MANIFEST of the column families and an empty ``default`` (0). next_file: above all file numbers."""
     comparator = varint(_COMPARATOR) + slice_of(COMPARATOR.encode())
-    records = [
-        comparator,
-        _numbers({_LOG_NUMBER: 0, _PREVIOUS_LOG: 0, _NEXT_FILE: next_file, _LAST_SEQUENCE: 0,
-                  _MAX_FAMILY: max((family.id for family in families), default=0)}),
-    ]  # fmt: skip
+    most = max((family.id for family in families), default=0)
+    numbers = {_LOG_NUMBER: 0, _PREVIOUS_LOG: 0, _NEXT_FILE: next_file, _LAST_SEQUENCE: 0, _MAX_FAMILY: most}
+    records = [comparator, _numbers(numbers)]
     for family in families:
         added = _numbers({_LOG_NUMBER: 0, _FAMILY: family.id})
         records.append(comparator + added + varint(_ADD_FAMILY) + slice_of(family_name(family.name)))
@@ -70,10 +68,8 @@ def _new_file(table: WrittenTable) -> bytes:
     bounds = slice_of(internal_key(table.smallest)) + slice_of(internal_key(table.largest))
     sequences = varint(0) + varint(0)
     created = slice_of(varint(table.created))
-    return (
-        _numbers({_NEW_FILE: LAST_LEVEL}) + varint(table.number) + varint(table.size) + bounds + sequences
-        + varint(_OLDEST_ANCESTER_TIME) + created + varint(_FILE_CREATION_TIME) + created + varint(_END)
-    )  # fmt: skip
+    file = _numbers({_NEW_FILE: LAST_LEVEL}) + varint(table.number) + varint(table.size) + bounds + sequences
+    return file + varint(_OLDEST_ANCESTER_TIME) + created + varint(_FILE_CREATION_TIME) + created + varint(_END)
 
 
 def _log(records: Sequence[bytes]) -> bytes:
@@ -101,10 +97,13 @@ def _log(records: Sequence[bytes]) -> bytes:
 # Write the OPTIONS file of a database, for RocksDB's tools; Flink itself does not read it.
 
 _COMPRESSIONS = {
-    "NO_COMPRESSION": "kNoCompression", "SNAPPY_COMPRESSION": "kSnappyCompression",
-    "ZLIB_COMPRESSION": "kZlibCompression", "LZ4_COMPRESSION": "kLZ4Compression",
-    "LZ4HC_COMPRESSION": "kLZ4HCCompression", "ZSTD_COMPRESSION": "kZSTD",
-}  # fmt: skip
+    "NO_COMPRESSION": "kNoCompression",
+    "SNAPPY_COMPRESSION": "kSnappyCompression",
+    "ZLIB_COMPRESSION": "kZlibCompression",
+    "LZ4_COMPRESSION": "kLZ4Compression",
+    "LZ4HC_COMPRESSION": "kLZ4HCCompression",
+    "ZSTD_COMPRESSION": "kZSTD",
+}
 
 
 def options_file(families: Sequence[str], options: TableOptions) -> bytes:

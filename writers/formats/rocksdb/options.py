@@ -76,8 +76,8 @@ class TableOptions:
 OptionsFactory = Callable[[TableOptions], TableOptions]
 """Like Flink's RocksDBOptionsFactory: receives the options so far and returns the final ones."""
 
-_UNITS = {"": 0, "b": 0, "bytes": 0, "k": 10, "kb": 10, "kibibytes": 10, "m": 20, "mb": 20, "mebibytes": 20, "g": 30,
-          "gb": 30, "gibibytes": 30, "t": 40, "tb": 40, "tebibytes": 40}  # fmt: skip
+_NAMES_OF_UNITS = (" b bytes", "k kb kibibytes", "m mb mebibytes", "g gb gibibytes", "t tb tebibytes")
+_UNITS = {name: 10 * power for power, names in enumerate(_NAMES_OF_UNITS) for name in names.split(" ")}
 
 
 def _size(text: str) -> int:
@@ -117,16 +117,17 @@ _KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
 }
 _USE_BLOOM, _BLOOM_BITS = "use-bloom-filter", "bloom-filter.bits-per-key"
 _PREDEFINED = "predefined-options"
-_OF_RUNNING_JOBS = frozenset({
-    "block.cache-size", "bloom-filter.block-based-mode", "checkpoint.transfer.thread.num", "checkpointdir",
-    "compaction.filter.periodic-compaction-time", "compaction.filter.query-time-after-num-entries",
-    "compaction.style", "files.open", "incremental-restore-async-compact-after-rescale", "localdir", "log.dir",
-    "log.file-num", "log.level", "log.max-file-size", "memory.fixed-per-tm", "memory.managed",
-    "memory.partitioned-index-filters", "options-factory", "rescaling.use-delete-files-in-range",
-    "restore-overlap-fraction-threshold", "thread.num", "timer-service.cache-size", "timer-service.factory",
-    "use-ingest-db-restore-mode", "write-batch-size", "writebuffer.count", "writebuffer.number-to-merge",
-    "writebuffer.size",
-})  # fmt: skip
+_OF_RUNNING_JOBS = frozenset(
+    """
+    block.cache-size bloom-filter.block-based-mode checkpoint.transfer.thread.num checkpointdir
+    compaction.filter.periodic-compaction-time compaction.filter.query-time-after-num-entries compaction.style
+    files.open incremental-restore-async-compact-after-rescale localdir log.dir log.file-num log.level
+    log.max-file-size memory.fixed-per-tm memory.managed memory.partitioned-index-filters options-factory
+    rescaling.use-delete-files-in-range restore-overlap-fraction-threshold thread.num timer-service.cache-size
+    timer-service.factory use-ingest-db-restore-mode write-batch-size writebuffer.count writebuffer.number-to-merge
+    writebuffer.size
+    """.split()
+)
 """Keys of Flink without effect on files: accepted, so that a job's whole configuration can be given."""
 
 PREDEFINED: dict[str, dict[str, str]] = {

@@ -158,10 +158,23 @@ class SstWriter:
         ends, rows = np.empty(n + 1, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
         reg[builder.CLOSED] = 0
         builder.encode_blocks(
-            first, last, columns.key_groups, keys.address, keys.offsets, values.address, values.offsets, self._prefix,
-            self._options.block_size, self._last.ctypes.data, len(self._last), self._out.ctypes.data, self._restarts,
-            reg, ends, rows,
-        )  # fmt: skip
+            first,
+            last,
+            columns.key_groups,
+            keys.address,
+            keys.offsets,
+            values.address,
+            values.offsets,
+            self._prefix,
+            self._options.block_size,
+            self._last.ctypes.data,
+            len(self._last),
+            self._out.ctypes.data,
+            self._restarts,
+            reg,
+            ends,
+            rows,
+        )
         if self._options.bloom_bits_per_key is not None:
             self._hashes.append(self._hashed(columns, first, last))
         if self._smallest is None:
@@ -250,20 +263,36 @@ class SstWriter:
     def _properties(self, data_size: int, index_size: int, filter_size: int) -> Mapping[bytes, bytes]:
         """TableProperties, as table/meta_blocks.cc writes them."""
         numbers = {
-            "column.family.id": self._family_id, "creation.time": self._created, "data.size": data_size,
-            "deleted.keys": 0, "file.creation.time": self._created, "filter.size": filter_size, "fixed.key.length": 0,
-            "format.version": 0, "index.key.is.user.key": 1, "index.size": index_size,
-            "index.value.is.delta.encoded": 1, "merge.operands": 0, "num.data.blocks": self._blocks,
-            "num.entries": self._entries, "num.range-deletions": 0, "oldest.key.time": self._created,
-            "original.file.number": self._number, "raw.key.size": self._key_bytes,
+            "column.family.id": self._family_id,
+            "creation.time": self._created,
+            "data.size": data_size,
+            "deleted.keys": 0,
+            "file.creation.time": self._created,
+            "filter.size": filter_size,
+            "fixed.key.length": 0,
+            "format.version": 0,
+            "index.key.is.user.key": 1,
+            "index.size": index_size,
+            "index.value.is.delta.encoded": 1,
+            "merge.operands": 0,
+            "num.data.blocks": self._blocks,
+            "num.entries": self._entries,
+            "num.range-deletions": 0,
+            "oldest.key.time": self._created,
+            "original.file.number": self._number,
+            "raw.key.size": self._key_bytes,
             "raw.value.size": self._value_bytes,
-        }  # fmt: skip
+        }
         texts = {
-            "block.based.table.prefix.filtering": "0", "block.based.table.whole.key.filtering": "1",
-            "column.family.name": self._family, "comparator": COMPARATOR,
-            "compression": property_name(self._options.compression), "merge.operator": MERGE_OPERATOR,
-            "prefix.extractor.name": "nullptr", "property.collectors": "[]",
-        }  # fmt: skip
+            "block.based.table.prefix.filtering": "0",
+            "block.based.table.whole.key.filtering": "1",
+            "column.family.name": self._family,
+            "comparator": COMPARATOR,
+            "compression": property_name(self._options.compression),
+            "merge.operator": MERGE_OPERATOR,
+            "prefix.extractor.name": "nullptr",
+            "property.collectors": "[]",
+        }
         if self._options.bloom_bits_per_key is not None:
             texts["filter.policy"] = FILTER_POLICY
         raw = {name: varint(value) for name, value in numbers.items()}

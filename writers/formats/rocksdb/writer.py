@@ -227,9 +227,14 @@ class RocksDbWriter:
         if state_id not in self._open:
             file = self._files.enter_context(self._new_file())
             writer = SstWriter(
-                file, next(self._numbers), state_id + 1, self._states[state_id], self._prefix, self._options,
+                file,
+                next(self._numbers),
+                state_id + 1,
+                self._states[state_id],
+                self._prefix,
+                self._options,
                 self._created,
-            )  # fmt: skip
+            )
             self._open[state_id] = writer, file
         return self._open[state_id][0]
 

@@ -29,7 +29,7 @@ from stateproc.readers.row_schema import KEY_GROUP, SerializedValue, element_lay
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
-from stateproc.serializers.runtime.timers import Timer
+from stateproc.serializers.runtime.streaming import Timer
 from tests.helpers.sweeps import exhaustive, sweep
 
 # Changes applied one after another to a table of Python dicts: the slow twin of `compacted_entries`.

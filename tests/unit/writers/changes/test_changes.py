@@ -15,7 +15,7 @@ import pytest
 
 from stateproc.errors import InvalidOption, MissingFile
 from stateproc.writers.changes import CHANGES, CHANGES_BY_NAME, ChangeDefinition, change_from_dict, changes_schema
-from stateproc.writers.changes.kafka_changes import read_offsets
+from stateproc.writers.changes.snapshot_changes import read_offsets
 
 TIME = 1_769_860_800_000
 CALLS: dict[str, list[tuple[Any, ...]]] = {

@@ -19,7 +19,7 @@ from stateproc.model.operator import Operator
 from stateproc.readers.state_descriptor import StateDescriptor, keyed_state
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.core import registry
-from stateproc.serializers.runtime.timers import Timer
+from stateproc.serializers.runtime.streaming import Timer
 from stateproc.writers.formats.operator_state import OperatorStateWriter
 from stateproc.writers.rewrite.merged_header import (
     PROXY,

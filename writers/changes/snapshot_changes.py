@@ -1,0 +1,292 @@
+"""Changes: of operators and their states, of the whole savepoint, of Kafka's sources and sinks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from stateproc.writers.changes.change_definition import DURATION, MOMENT, TEXT, TEXTS, change_field
+
+if TYPE_CHECKING:
+    from stateproc.writers.savepoint_writer import SavepointWriter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from stateproc.errors import InvalidOption
+from stateproc.writers.changes.change_definition import COUNTS, FLAG, SETTINGS, WHOLE, one_of
+
+if TYPE_CHECKING:
+    from stateproc.writers.savepoint_writer import SavepointWriter
+import csv
+from typing import TYPE_CHECKING
+
+from stateproc.errors import MissingFile, Where
+from stateproc.writers.changes.change_definition import (
+    OFFSETS,
+    TOPIC_OFFSETS,
+)
+from stateproc.writers.kafka_offset_words import OFFSET_WORDS
+
+if TYPE_CHECKING:
+    from stateproc.writers.savepoint_writer import SavepointWriter
+
+
+UID = "the operator: its uid, or its uid hash"
+
+
+@dataclass(frozen=True)
+class RenameOperator:
+    """Give an operator another uid."""
+
+    uid: str = change_field(TEXT, UID)
+    to: str = change_field(TEXT, "its uid, or uid hash, in the job that restores the savepoint")
+
+    def apply(self, writer: SavepointWriter) -> None:
+        """Rename the operator. Raises NotFound; InvalidOption if there is one of the new uid."""
+        writer.change_operator_identifier(self.uid, self.to)
+
+
+@dataclass(frozen=True)
+class DropOperator:
+    """Leave out operators and all their state."""
+
+    uid: tuple[str, ...] = change_field(TEXTS, "an operator to leave out: its uid, or its uid hash")
+
+    def apply(self, writer: SavepointWriter) -> None:
+        """Leave out the operators. Raises NotFound."""
+        for uid in self.uid:
+            writer.remove_operator(uid)
+
+
+@dataclass(frozen=True)
+class DropInFlightData:
+    """Drop the records in flight of an unaligned checkpoint."""
+
+    def apply(self, writer: SavepointWriter) -> None:
+        """Drop the records, which are lost then."""
+        writer.drop_in_flight_data()
+
+
+@dataclass(frozen=True)
+class DropState:
+    """Leave out keyed states of an operator."""
+
+    uid: str = change_field(TEXT, UID)
+    state: tuple[str, ...] = change_field(TEXTS, "a keyed state to leave out; of timers the name of their queue")
+
+    def apply(self, writer: SavepointWriter) -> None:
+        """Leave out the states. Raises NotFound."""
+        for state in self.state:
+            writer.drop_state(self.uid, state)
+
+
+@dataclass(frozen=True)
+class RenameState:
+    """Rename a keyed state of an operator."""
+
+    uid: str = change_field(TEXT, UID)
+    state: str = change_field(TEXT, "the state's name in the snapshot")
+    to: str = change_field(TEXT, "its name in the job that restores the savepoint")
+
+    def apply(self, writer: SavepointWriter) -> None:
+        """Rename the state. Raises NotFound."""
+        writer.rename_state(self.uid, self.state, self.to)
+
+
+@dataclass(frozen=True)
+class EnableTtl:
+    """Enable the time to live of states. The duration is set in the job."""
+
+    uid: str = change_field(TEXT, UID)
+    state: tuple[str, ...] = change_field(TEXTS, "a keyed state without time to live")
+    last_access: int | None = change_field(
+        MOMENT, "the time of the last access of all entries; default now", default=None
+    )
+
+    def apply(self, writer: SavepointWriter) -> None:
+        """Enable the time to live. Raises NotFound, InvalidOption."""
+        for state in self.state:
+            writer.enable_ttl(self.uid, state, self.last_access)
+
+
+@dataclass(frozen=True)
+class DisableTtl:
+    """Disable the time to live of states; expired entries become valid again."""
+
+    uid: str = change_field(TEXT, UID)
+    state: tuple[str, ...] = change_field(TEXTS, "a keyed state with time to live")
+
+    def apply(self, writer: SavepointWriter) -> None:
+        """Disable the time to live. Raises NotFound, InvalidOption."""
+        for state in self.state:
+            writer.disable_ttl(self.uid, state)
+
+
+@dataclass(frozen=True)
+class PurgeExpired:
+    """Drop expired entries of states with time to live."""
+
+    uid: str = change_field(TEXT, UID)
+    state: tuple[str, ...] = change_field(TEXTS, "a keyed state with time to live")
+    ttl: timedelta = change_field(DURATION, "entries expire so long after their last access, e.g. '7 d'")
+    now: int | None = change_field(MOMENT, "the time of comparison; default now", default=None)
+
+    def apply(self, writer: SavepointWriter) -> None:
+        """Drop the expired entries. Raises NotFound, InvalidOption."""
+        for state in self.state:
+            writer.purge_expired(self.uid, state, self.ttl, self.now)
+
+
+# The whole savepoint: key groups, files, format, Flink release.
+
+
+FORMATS = ("canonical", "native-hashmap", "native-rocksdb")
+
+
+@dataclass(frozen=True)
+class Rescale:
+    """Set the number of key groups of all operators or of some, and of subtasks of some."""
+
+    max_parallelism: int | None = change_field(WHOLE, "the number of key groups of all operators", default=None)
+    operator_max_parallelism: Mapping[str, int] | None = change_field(
+        COUNTS, "the number of key groups of an operator", default=None
+    )
+    parallelism: Mapping[str, int] | None = change_field(
+        COUNTS, "the number of subtasks, and so of files, of an operator", default=None
+    )
+    hash_function: Mapping[str, Any] | None = change_field(
+        SETTINGS,
+        "how an operator's keys of a class of its own are hashed, by uid: 'Objects.hash', record, kotlin, lombok, "
+        "scala, scala-2.12 or scala-2.13, and the fields in the method's order: record:name,count",
+        default=None,
+    )
+
+    def apply(self, writer: SavepointWriter) -> None:
+        """Set what is given. Raises NotFound, InvalidOption."""
+        if self.max_parallelism is None and not self.parallelism and not self.operator_max_parallelism:
+            raise InvalidOption(
+                "rescale without a number of key groups or subtasks",
+                advice="give max_parallelism, operator_max_parallelism, parallelism, or several of them",
+            )
+        if self.max_parallelism is not None:
+            writer.with_max_parallelism(self.max_parallelism)
+        for uid, max_parallelism in (self.operator_max_parallelism or {}).items():
+            writer.with_max_parallelism(max_parallelism, uid)
+        for uid, function in (self.hash_function or {}).items():
+            writer.with_hash_function(uid, function)
+        for uid, parallelism in (self.parallelism or {}).items():
+            writer.with_parallelism(uid, parallelism)
+
+
+@dataclass(frozen=True)
+class Convert:
+    """Write keyed state in another format."""
+
+    to: str = change_field(one_of(*FORMATS), "canonical for every state backend, or the native format of one")
+    compressed: bool | None = change_field(
+        FLAG, "compress keyed state; default as it is, uncompressed in files that are written anew", default=None
+    )
+    rocksdb_options: Mapping[str, Any] | None = change_field(
+        SETTINGS, "an option of the tables of native-rocksdb, by Flink's key (state.backend.rocksdb.…)", default=None
+    )
+
+    def apply(self, writer: SavepointWriter) -> None:
+        """Set the format. Raises NotFound, InvalidOption."""
+        writer.with_format(self.to)  # type: ignore[arg-type]
+        if self.compressed is not None:
+            writer.with_compression(self.compressed)
+        if self.rocksdb_options:
+            if self.to != "native-rocksdb":
+                raise InvalidOption(f"options of RocksDB for the format {self.to}", advice="convert to native-rocksdb")
+            writer.with_rocksdb_options(self.rocksdb_options)
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """Write metadata and serializers as another Flink release does."""
+
+    flink_version: str = change_field(TEXT, "the release that will restore the savepoint, 1.13 to 2.3")
+
+    def apply(self, writer: SavepointWriter) -> None:
+        """Set the release. Raises InvalidOption."""
+        writer.with_flink_version(self.flink_version)
+
+
+# Kafka sources and sinks.
+#
+# Read offsets from a CSV file of topic, partition and offset.
+
+COLUMNS = ("topic", "partition", "offset")
+
+
+def read_offsets(path: str) -> dict[str, int | str]:
+    """Return the offsets of a file by ``topic:partition``.
+
+    Args:
+        path: A local CSV file with a line of names, in any order; other columns are ignored.
+
+    Raises:
+        MissingFile: The file cannot be read.
+        InvalidOption: A column is missing, or a line has no value or names a partition twice.
+    """
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            return _offsets(csv.DictReader(file), path)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise MissingFile(f"the offsets cannot be read: {error}", where=Where(file=path)) from error
+
+
+def _offsets(rows: csv.DictReader[str], path: str) -> dict[str, int | str]:
+    missing = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
+    if missing:
+        raise InvalidOption(
+            f"the file has no column {', '.join(missing)}",
+            where=Where(file=path),
+            advice="begin it with the line topic,partition,offset",
+        )
+    found: dict[str, int | str] = {}
+    for row in rows:
+        values = [(row[name] or "").strip() for name in COLUMNS]
+        partition = ":".join(values[:2])
+        if not all(values) or partition in found:
+            problem = "has no value of one column" if not all(values) else f"names {partition} again"
+            raise InvalidOption(f"line {rows.line_num} {problem}", where=Where(file=path))
+        found[partition] = values[2]
+    return found
+
+
+@dataclass(frozen=True)
+class SetOffsets:
+    """Change the offsets of a KafkaSource, and drop pending transactions of Kafka sinks."""
+
+    uid: str | None = change_field(TEXT, "the source: its uid, or its uid hash", default=None)
+    offsets: Mapping[str, int | str] | None = change_field(
+        OFFSETS, "the offset at which a partition continues: a number, earliest, latest or committed", default=None
+    )
+    file: str | None = change_field(TEXT, "a CSV file of topic, partition, offset", default=None)
+    topics: Mapping[str, int | str] | None = change_field(
+        TOPIC_OFFSETS, "where all partitions of a topic continue: earliest, latest or committed", default=None
+    )
+    all: str | None = change_field(one_of(*OFFSET_WORDS), "where all partitions continue", default=None)
+    remove: tuple[str, ...] | None = change_field(TEXTS, "a partition to remove, TOPIC:PARTITION", default=None)
+    drop_transactions: tuple[str, ...] | None = change_field(
+        TEXTS, "a Kafka sink whose pending transactions are dropped: its uid", default=None
+    )
+
+    def apply(self, writer: SavepointWriter) -> None:
+        """Set the offsets and drop the transactions. Raises NotFound, InvalidOption."""
+        edits = (self.offsets, self.file, self.topics, self.all, self.remove)
+        if self.uid is None and (any(edits) or not self.drop_transactions):
+            raise InvalidOption("set-offsets without the source", advice="give uid: that of the KafkaSource")
+        if self.uid is not None and not any(edits):
+            raise InvalidOption(
+                f"set-offsets without new offsets of {self.uid}", advice="give offsets, file, topics, all or remove"
+            )
+        if self.uid is not None:
+            offsets = {**({} if self.file is None else read_offsets(self.file)), **(self.offsets or {})}
+            writer.set_kafka_offsets(
+                self.uid, offsets, topics=self.topics, everywhere=self.all, remove=self.remove or ()
+            )
+        for sink in self.drop_transactions or ():
+            writer.drop_kafka_transactions(sink)
