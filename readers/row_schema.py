@@ -162,10 +162,7 @@ class SerializedValue(Layout):
     """Return the bytes of another layout's value as Arrow binary."""
 
     inner: Layout
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.binary()
+    arrow_type = pa.binary()
 
     @property
     def min_size(self) -> int:

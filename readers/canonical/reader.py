@@ -220,13 +220,8 @@ class CanonicalSplit(KeyGroupsSplit):
 class CanonicalFile(KeyGroupsFile):
     """A file of key groups with canonical entries."""
 
-    @property
-    def layout(self) -> str:
-        return "canonical"
-
-    @property
-    def split_type(self) -> type[KeyGroupsSplit]:
-        return CanonicalSplit
+    layout = "canonical"
+    split_type = CanonicalSplit
 
     def measure(
         self, source: ByteSource, ranges: Sequence[KeyGroupRange], header: KeyedHeader, request: SizeRequest

@@ -32,10 +32,7 @@ class ChangelogFile(KeyedFile):
     handle: ChangelogHandle
     key_handles: tuple[KeyedHandle, ...] = ()
     key_type: Serializer | None = None
-
-    @property
-    def layout(self) -> str:
-        return "changelog"
+    layout = "changelog"
 
     @property
     def changelog(self) -> ChangelogSource:
@@ -77,13 +74,8 @@ class ChangelogFile(KeyedFile):
 class DetachedSegments(KeyedFile):
     """Segments of a changelog without the changelog handle that they belong to. They cannot be read."""
 
-    @property
-    def layout(self) -> str:
-        return "changelog"
-
-    @property
-    def data_bytes(self) -> int:
-        return 0
+    layout = "changelog"
+    data_bytes = 0
 
     def read_header(self) -> None:
         return None

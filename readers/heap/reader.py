@@ -497,9 +497,7 @@ def _sections(
 class HeapSplit(KeyGroupsSplit):
     """Some key groups of a native heap file."""
 
-    @property
-    def namespace_first(self) -> bool:
-        return True
+    namespace_first = True
 
     def raw_entries(self) -> Iterator[RawEntries]:
         target, ctx = self.target(), self.scan.options.context
@@ -541,13 +539,8 @@ class HeapSplit(KeyGroupsSplit):
 class HeapFile(KeyGroupsFile):
     """A file of key groups as heap backends write them."""
 
-    @property
-    def layout(self) -> str:
-        return "heap"
-
-    @property
-    def split_type(self) -> type[KeyGroupsSplit]:
-        return HeapSplit
+    layout = "heap"
+    split_type = HeapSplit
 
     def measure(
         self, source: ByteSource, ranges: Sequence[KeyGroupRange], header: KeyedHeader, request: SizeRequest

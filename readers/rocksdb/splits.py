@@ -185,10 +185,7 @@ class RocksDbFile(KeyedFile):
     """A RocksDB database, whose header is in a file of its own."""
 
     handle: IncrementalHandle
-
-    @property
-    def layout(self) -> str:
-        return "rocksdb"
+    layout = "rocksdb"
 
     @property
     def databases(self) -> tuple[IncrementalHandle, ...]:

@@ -67,9 +67,7 @@ class SegmentHandle:
 class EmptySegmentHandle:
     """Type 16, EmptySegmentFileStateHandle: no bytes at all."""
 
-    @property
-    def size(self) -> int:
-        return 0
+    size = 0
 
 
 PlainHandle: TypeAlias = ByteStreamHandle | FileHandle | RelativeFileHandle | SegmentHandle | EmptySegmentHandle

@@ -23,7 +23,7 @@ from stateproc.codec import ops
 from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.encoding.sized_writers import SizedWriter
 from stateproc.codec.layouts import Blob, Boolean, Counted, Hosted, Layout, MapLayout, Marked, Number, StructLayout
-from stateproc.codec.layouts.base import refuse_rows
+from stateproc.codec.layouts.base import Wrapper, refuse_rows
 from stateproc.codec.layouts.rows import MaskedRow
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable
@@ -161,14 +161,10 @@ def _bad(text: str) -> InvalidOption:
 
 
 @dataclass(frozen=True)
-class _Framed(Layout):
+class _Framed(Wrapper):
     """An i32 number of bytes and a value that fills them."""
 
     inner: Layout
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return self.inner.arrow_type
 
     @property
     def min_size(self) -> int:

@@ -91,6 +91,23 @@ class Layout(ABC):
         return value
 
 
+class Wrapper(Layout):
+    """Bytes around a value, or a rule for its end: its Arrow type and its conversions are those of ``inner``."""
+
+    inner: Layout
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return self.inner.arrow_type
+
+    @property
+    def converts_nulls(self) -> bool:
+        return self.inner.converts_nulls
+
+    def to_python(self, value: Any) -> Any:
+        return self.inner.to_python(value)
+
+
 def refuse_rows(array: pa.Array, message: str) -> SizedWriter:
     """No rows of a layout that is read only: all that were there were null, say. Raises Unwritable for any row."""
     if len(array):

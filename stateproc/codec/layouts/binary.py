@@ -20,7 +20,7 @@ from stateproc.codec.encoding import binary_rows, list_encoding
 from stateproc.codec.encoding.binary_rows import Field, Slots
 from stateproc.codec.encoding.sized_writers import SizedWriter, locate_errors
 from stateproc.codec.errors import BadValue
-from stateproc.codec.layouts.base import Layout
+from stateproc.codec.layouts.base import Layout, Wrapper
 from stateproc.codec.layouts.collections import as_map, list_array
 from stateproc.codec.layouts.nesting import struct_array
 from stateproc.codec.layouts.numbers import AlwaysNull, FullRange, number_array
@@ -37,14 +37,11 @@ class VariableSlot(Layout):
     inner: Layout
     inlined: bool = False
     reserved: int = 0
+    size = 8
 
     @property
     def arrow_type(self) -> pa.DataType:
         return self.inner.arrow_type
-
-    @property
-    def size(self) -> int:
-        return 8
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         b.op(ops.ENTER, ops.ENTER_SLOT_OR_INLINE if self.inlined else ops.ENTER_SLOT)
@@ -70,13 +67,8 @@ class WideTimestampSlot(Layout):
     Decodes to struct<nanos: int32, millis: int64>; wrap it in a conversion.
     """
 
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.struct([pa.field("nanos", pa.int32()), pa.field("millis", pa.int64())])
-
-    @property
-    def size(self) -> int:
-        return 8
+    arrow_type = pa.struct([pa.field("nanos", pa.int32()), pa.field("millis", pa.int64())])
+    size = 8
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         valid, nanos, millis = b.column(1, 0), b.column(4, 0), b.column(8, 0)
@@ -195,14 +187,11 @@ class BinaryArray(Layout):
     item: Layout
     width: int
     required: bool = False
+    min_size = 4
 
     @property
     def arrow_type(self) -> pa.DataType:
         return pa.list_(self.item.arrow_type)
-
-    @property
-    def min_size(self) -> int:
-        return 4
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         counts = b.column(4, -1)
@@ -238,14 +227,11 @@ class BinaryMap(Layout):
 
     keys: BinaryArray
     values: BinaryArray
+    min_size = 12
 
     @property
     def arrow_type(self) -> pa.DataType:
         return pa.map_(self.keys.item.arrow_type, self.values.item.arrow_type)
-
-    @property
-    def min_size(self) -> int:
-        return 12
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         b.op(ops.ENTER, ops.ENTER_LE32)
@@ -284,14 +270,10 @@ class UnevenMap(BadValue):
 
 
 @dataclass(frozen=True)
-class Sized(Layout):
+class Sized(Wrapper):
     """An i32 size, then a value that fills so many bytes."""
 
     inner: Layout
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return self.inner.arrow_type
 
     @property
     def min_size(self) -> int:
@@ -303,15 +285,8 @@ class Sized(Layout):
         b.op(ops.LEAVE)
         return assemble
 
-    @property
-    def converts_nulls(self) -> bool:
-        return self.inner.converts_nulls
-
     def measure(self, array: pa.Array) -> SizedWriter:
         return list_encoding.sized(self.inner.measure(array), len(array))
 
     def skip(self, b: Builder) -> None:
         b.op(ops.BYTES, -1, -1, ops.LENGTH_I32, 0)
-
-    def to_python(self, value: Any) -> Any:
-        return self.inner.to_python(value)

@@ -23,7 +23,7 @@ from stateproc.codec.encoding.sized_writers import (
     scatter,
     zeros,
 )
-from stateproc.codec.layouts.base import Layout, Unwritable, is_valid, refuse_rows, validity_buffer
+from stateproc.codec.layouts.base import Layout, Unwritable, Wrapper, is_valid, refuse_rows, validity_buffer
 from stateproc.codec.layouts.numbers import Number, number_array
 
 
@@ -96,6 +96,7 @@ class Marked(Layout):
     inner: Layout
     null_byte: int = 1
     pad: int = 0
+    encodes_null = True
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -126,10 +127,6 @@ class Marked(Layout):
         b.op(ops.MARKED_NUMBER, self.null_byte, valid, column, number.size)
         return lambda decoded: number_array(decoded, valid, column, number.type)
 
-    @property
-    def encodes_null(self) -> bool:
-        return True
-
     def measure(self, array: pa.Array) -> SizedWriter:
         present = constant_bytes(bytes([1 - self.null_byte]))
         if not array.null_count:
@@ -159,6 +156,7 @@ class Converted(Layout):
     plain: Callable[[Any], Any] | None = None
     inverse: Callable[[pa.Array], pa.Array] | None = field(default=None, compare=False)
     null_form: bool = field(default=False, compare=False)
+    converts_nulls = True
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -175,10 +173,6 @@ class Converted(Layout):
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         inner = self.inner.emit(b, nullable)
         return lambda decoded: self.convert(inner(decoded))
-
-    @property
-    def converts_nulls(self) -> bool:
-        return True
 
     @property
     def encodes_null(self) -> bool:
@@ -315,15 +309,11 @@ class Choice(Layout):
 
 
 @dataclass(frozen=True)
-class Prefixed(Layout):
+class Prefixed(Wrapper):
     """``skipped``, whose value is dropped, then the value."""
 
     skipped: Layout
     inner: Layout
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return self.inner.arrow_type
 
     @property
     def min_size(self) -> int:
@@ -332,13 +322,6 @@ class Prefixed(Layout):
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         self.skipped.skip(b)
         return self.inner.emit(b, nullable)
-
-    @property
-    def converts_nulls(self) -> bool:
-        return self.inner.converts_nulls
-
-    def to_python(self, value: Any) -> Any:
-        return self.inner.to_python(value)
 
 
 @dataclass(frozen=True)

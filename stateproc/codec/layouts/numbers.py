@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from stateproc.codec.builder import Assembler, Builder, DecodedColumns
 from stateproc.codec.encoding import sized_writers as numbers
 from stateproc.codec.encoding.kryo import long_varints
 from stateproc.codec.encoding.sized_writers import SizedWriter, constant_bytes
-from stateproc.codec.layouts.base import Layout, is_valid, validity_buffer
+from stateproc.codec.layouts.base import Layout, Wrapper, is_valid, validity_buffer
 
 _BIG = {1: ops.F1, 2: ops.F2, 4: ops.F4, 8: ops.F8}
 _LITTLE = {1: ops.F1, 2: ops.L2, 4: ops.L4, 8: ops.L8}
@@ -81,13 +80,8 @@ class Number(Layout):
 class Boolean(Layout):
     """One byte, 0 or 1."""
 
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.bool_()
-
-    @property
-    def size(self) -> int:
-        return 1
+    arrow_type = pa.bool_()
+    size = 1
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         valid, column = number_column(b, 1, nullable)
@@ -113,14 +107,11 @@ class VarNumber(Layout):
 
     type: pa.DataType
     kind: int
+    min_size = 1
 
     @property
     def arrow_type(self) -> pa.DataType:
         return self.type
-
-    @property
-    def min_size(self) -> int:
-        return 1
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         width = int(self.type.bit_width) // 8
@@ -145,11 +136,8 @@ class AlwaysNull(Layout):
 
     size_: int = 0
     byte: int = 0
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        # Spark has no column of nothing that it can ship through Arrow in every place; a null boolean it has.
-        return pa.bool_()
+    arrow_type = pa.bool_()
+    encodes_null = True
 
     @property
     def size(self) -> int:
@@ -161,10 +149,6 @@ class AlwaysNull(Layout):
             b.op(ops.SKIP, self.size_)
         b.op(ops.PUT1, column, 0)
         return lambda decoded: pa.nulls(len(decoded.column(column, np.uint8)), pa.bool_())
-
-    @property
-    def encodes_null(self) -> bool:
-        return True
 
     def measure(self, array: pa.Array) -> SizedWriter:
         if array.null_count < len(array):
@@ -205,14 +189,10 @@ def _first_false(array: pa.Array) -> int:
 
 
 @dataclass(frozen=True)
-class FullRange(Layout):
+class FullRange(Wrapper):
     """``inner``, which must end where its range does; for use inside of Sized and VariableSlot."""
 
     inner: Layout
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return self.inner.arrow_type
 
     @property
     def size(self) -> int | None:
@@ -228,15 +208,8 @@ class FullRange(Layout):
         return assemble
 
     @property
-    def converts_nulls(self) -> bool:
-        return self.inner.converts_nulls
-
-    @property
     def encodes_null(self) -> bool:
         return self.inner.encodes_null
 
     def measure(self, array: pa.Array) -> SizedWriter:
         return self.inner.measure(array)
-
-    def to_python(self, value: Any) -> Any:
-        return self.inner.to_python(value)

@@ -173,14 +173,11 @@ class MaskedList(Layout):
 
     item: Layout
     has_mask: bool = True
+    min_size = 4
 
     @property
     def arrow_type(self) -> pa.DataType:
         return pa.list_(self.item.arrow_type)
-
-    @property
-    def min_size(self) -> int:
-        return 4
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         counts = b.column(4, -1)

@@ -49,14 +49,8 @@ class FlinkString(Layout):
 
     bias: int = 1
     strict: bool = False
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.string()
-
-    @property
-    def min_size(self) -> int:
-        return 1
+    arrow_type = pa.string()
+    min_size = 1
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         lengths, data = blob_columns(b)
@@ -77,13 +71,8 @@ class FlinkString(Layout):
 class JavaUtf(Layout):
     """java.io.DataOutput.writeUTF."""
 
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.string()
-
-    @property
-    def min_size(self) -> int:
-        return 2
+    arrow_type = pa.string()
+    min_size = 2
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         lengths, data = blob_columns(b)

@@ -73,10 +73,7 @@ class UndecodableValue(Layout):
 
     message: str
     advice: str | None
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.binary()
+    arrow_type = pa.binary()
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         lengths, data = blob_columns(b)

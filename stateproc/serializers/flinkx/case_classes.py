@@ -117,14 +117,11 @@ class CaseObject(Serializer):
     """A case object: no bytes. It is shown as a struct of its name, as in a coproduct."""
 
     class_name: str
+    length = 0
 
     def layout(self, ctx: LayoutContext) -> Layout:
         shape = StructVariant(_simple(self.class_name), (), b"")
         return VariantStruct((shape,), _only_shape, _TYPE, least=0)
-
-    @property
-    def length(self) -> int:
-        return 0
 
     @property
     def type_name(self) -> str:

@@ -43,14 +43,8 @@ class FieldCount(Layout):
     """The number of fields before those of a case class, always the same."""
 
     fields: int
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.int32()
-
-    @property
-    def size(self) -> int:
-        return 4
+    arrow_type = pa.int32()
+    size = 4
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         b.op(ops.SWITCH, 4, 1, -1, self.fields, following := b.label())
@@ -126,6 +120,7 @@ class NullableCounted(Counted):
     """An i32 count and so many items; a count of −2³¹ is null. ``lead``: read after the count and not kept."""
 
     lead: Layout | None = None
+    encodes_null = True
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         first, null, end, fill = b.column_count, b.label(), b.label(), b.pending_fill()
@@ -152,10 +147,6 @@ class NullableCounted(Counted):
         b.op(ops.NEXT, counts, body)
         b.bind(done)
         return items
-
-    @property
-    def encodes_null(self) -> bool:
-        return True
 
     def measure(self, array: pa.Array) -> SizedWriter:
         if self.lead is not None and self.lead.size != 0:

@@ -37,14 +37,9 @@ class BigNumberLayout(Layout):
     """A BigInteger, followed by the i32 scale of a BigDecimal unless the number is null."""
 
     scaled: bool
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.string()
-
-    @property
-    def min_size(self) -> int:
-        return 4
+    arrow_type = pa.string()
+    min_size = 4
+    encodes_null = True
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         first = b.column_count
@@ -83,10 +78,6 @@ class BigNumberLayout(Layout):
             return pa.array(texts, pa.string())
 
         return assemble
-
-    @property
-    def encodes_null(self) -> bool:
-        return True
 
     def measure(self, array: pa.Array) -> SizedWriter:
         """0, 1 and 10 in their short form: valueOf gives Java's constants, which Flink writes so."""

@@ -85,16 +85,11 @@ def _read_tuple(cursor: Cursor, version: int) -> Serializer:
 class Tuple0(Serializer):
     """Tuple0Serializer: one byte, 42."""
 
+    length = 1
+    type_name = "Tuple0"
+
     def layout(self, ctx: LayoutContext) -> Layout:
         return SingletonValue(1, 42)
-
-    @property
-    def length(self) -> int:
-        return 1
-
-    @property
-    def type_name(self) -> str:
-        return "Tuple0"
 
     def write_snapshot(self, out: Output, release: Release) -> None:
         write_simple(out, _TUPLE0, release)
@@ -221,14 +216,11 @@ class EnumOf(Serializer):
     class_name: str
     constants: tuple[tuple[int, str], ...]
     scala: bool = field(default=False, compare=False)
+    length = 4
 
     def layout(self, ctx: LayoutContext) -> Layout:
         convert, inverse = partial(constants, names=self.constants), partial(numbers_of, names=self.constants)
         return Converted(Number(pa.int32()), pa.string(), convert, inverse=inverse)
-
-    @property
-    def length(self) -> int:
-        return 4
 
     @property
     def type_name(self) -> str:

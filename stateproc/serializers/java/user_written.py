@@ -111,12 +111,10 @@ JAVA_OBJECT = Hosted(read_as_json, pa.string(), _LEAST, json.loads)
 class JavaObjectOf(Serializer):
     """JavaSerializer: any java.io.Serializable."""
 
+    type_name = "Serializable"
+
     def layout(self, ctx: LayoutContext) -> Layout:
         return JAVA_OBJECT
-
-    @property
-    def type_name(self) -> str:
-        return "Serializable"
 
     def write_snapshot(self, out: Output, release: Release) -> None:
         write_simple(out, _SNAPSHOT, release)

@@ -24,6 +24,7 @@ from stateproc.codec.errors import BadValue, LoneSurrogate
 from stateproc.codec.kryo.times import FIRST_SECOND, LAST_SECOND
 from stateproc.codec.kryo.types import BOXES, UserClass
 from stateproc.codec.layouts import Boolean, Converted, Layout, Number, StructLayout, VarNumber
+from stateproc.codec.layouts.base import Wrapper
 from stateproc.codec.layouts.numbers import number_array
 from stateproc.codec.layouts.strings import blob_array, blob_columns
 from stateproc.serializers.kryo.columns import time_mode
@@ -37,14 +38,10 @@ _MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
-class NewObject(Layout):
+class NewObject(Wrapper):
     """The mark of a new object, then the object."""
 
     inner: Layout
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return self.inner.arrow_type
 
     @property
     def min_size(self) -> int:
@@ -63,13 +60,8 @@ class NewObject(Layout):
 class ShortTime(Layout):
     """Kryo 5's LocalTime, as nanoseconds of the day."""
 
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.int64()
-
-    @property
-    def min_size(self) -> int:
-        return 1
+    arrow_type = pa.int64()
+    min_size = 1
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         valid, column = b.column(1, 0), b.column(8, 0)
@@ -98,14 +90,8 @@ class KryoBigNumber(Layout):
     """A BigInteger: varint length + 1, two's complement; ``scaled``: the zig-zag scale of a BigDecimal."""
 
     scaled: bool
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.string()
-
-    @property
-    def min_size(self) -> int:
-        return 1
+    arrow_type = pa.string()
+    min_size = 1
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         first, fill, done = b.column_count, b.pending_fill(), b.label()

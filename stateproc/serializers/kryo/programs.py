@@ -125,6 +125,8 @@ class KryoValue(Layout):
     modes: Fidelity
     read: Callable[[Cursor], Any] = field(compare=False)
     whole: bool
+    min_size = 1
+    encodes_null = True
 
     def __hash__(self) -> int:
         return hash((self.type, self.column, self.whole))
@@ -132,10 +134,6 @@ class KryoValue(Layout):
     @property
     def arrow_type(self) -> pa.DataType:
         return self.column.type
-
-    @property
-    def min_size(self) -> int:
-        return 1
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         way = b.column(1, 0)
@@ -173,10 +171,6 @@ class KryoValue(Layout):
         picks = np.arange(len(slow), dtype=np.int64)
         picks[slow] = len(slow) + np.arange(len(others), dtype=np.int64)
         return pa.concat_arrays([array, others]).take(values_array(picks))
-
-    @property
-    def encodes_null(self) -> bool:
-        return True
 
     def measure(self, array: pa.Array) -> SizedWriter:
         if not len(array):

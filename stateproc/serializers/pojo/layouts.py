@@ -61,13 +61,8 @@ def shared_step(
 class ExactClassMark(Layout):
     """The flags byte of a value that is exactly of its class."""
 
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.bool_()
-
-    @property
-    def min_size(self) -> int:
-        return 1
+    arrow_type = pa.bool_()
+    min_size = 1
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         b.op(ops.EXPECT, IS_EXACT_CLASS)

@@ -84,14 +84,10 @@ class Lockable(CompositeSerializer):
 
     element: Serializer
     type_pattern = "Lockable<{}>"
+    length = VARIABLE
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return StructLayout((("refs", _I32), ("element", self.element.layout(ctx))))
-
-    @property
-    def length(self) -> int:
-        # Flink says so, whatever the element's length.
-        return VARIABLE
 
 
 @dataclass(frozen=True)
@@ -103,13 +99,10 @@ class SharedBufferNode(Serializer):
 
     edge: Serializer
     written: Serializer | None = field(default=None, compare=False)
+    type_name = "SharedBufferNode"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return StructLayout((("edges", Counted(self.edge.layout(ctx.inner))),))
-
-    @property
-    def type_name(self) -> str:
-        return "SharedBufferNode"
 
     @property
     def nested(self) -> tuple[Serializer, ...]:

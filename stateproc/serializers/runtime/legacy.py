@@ -95,9 +95,7 @@ for _class_name in _SINKS:
 class _CountedBytes(Counted):
     """An i32 count and an i32 size in bytes before the items: Gelly's StringValueArray."""
 
-    @property
-    def min_size(self) -> int:
-        return 8
+    min_size = 8
 
     def _emit_items(self, b: Builder, counts: int) -> Assembler:
         done = b.label()

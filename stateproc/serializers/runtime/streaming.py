@@ -146,17 +146,11 @@ class TimeWindow(Serializer):
     """TimeWindow.Serializer: i64 start, i64 end (exclusive), ms. ``table``: SQL's class of that name."""
 
     table: bool = field(default=False, compare=False)
+    length = 16
+    type_name = "TimeWindow"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return StructLayout((("start", Number(pa.int64())), ("end", Number(pa.int64()))))
-
-    @property
-    def length(self) -> int:
-        return 16
-
-    @property
-    def type_name(self) -> str:
-        return "TimeWindow"
 
     def write_snapshot(self, out: Output, release: Release) -> None:
         write_simple(out, _snapshot_class(self.type_name, self.table), release)
@@ -167,17 +161,11 @@ class GlobalWindow(Serializer):
     """GlobalWindow.Serializer: one byte without information. ``table``: SQL's class of that name."""
 
     table: bool = field(default=False, compare=False)
+    length = 1
+    type_name = "GlobalWindow"
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return AlwaysNull(1)
-
-    @property
-    def length(self) -> int:
-        return 1
-
-    @property
-    def type_name(self) -> str:
-        return "GlobalWindow"
 
     def write_snapshot(self, out: Output, release: Release) -> None:
         write_simple(out, _snapshot_class(self.type_name, self.table), release)

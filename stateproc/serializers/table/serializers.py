@@ -178,12 +178,10 @@ def _read_map(cursor: Cursor, version: int) -> Serializer:
 class StringData(Serializer):
     """StringDataSerializer: an i32 size, UTF-8."""
 
+    type_name = "STRING"
+
     def layout(self, ctx: LayoutContext) -> Layout:
         return Blob(ops.LENGTH_I32, text=True)
-
-    @property
-    def type_name(self) -> str:
-        return "STRING"
 
     def write_snapshot(self, out: Output, release: Release) -> None:
         write_simple(out, _STRING, release)
