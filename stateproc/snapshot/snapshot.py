@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
+    from stateproc.compatibility.verdicts import CompatibilityCheck
     from stateproc.diff.snapshot_diff import SnapshotComparison
     from stateproc.export.export_run import ProgressStart
     from stateproc.export.manifest import ExportManifest
@@ -104,6 +105,28 @@ class Snapshot(SnapshotContents):
 
         run = plan_verification(self, uids=uids, states=states, deep=deep, threads=threads, hash_function=hash_function)
         return run.run()
+
+    def check(self, *, flink_version: str | None = None, like: Snapshot | None = None) -> CompatibilityCheck:
+        """Answer whether the snapshot restores in a job, with the right values.
+
+        Reads the headers of state files; rows only of states with values of Kryo whose types leave open whether another
+        Kryo reads them as they were written.
+
+        Args:
+            flink_version: The release that the job runs on, such as '2.3'; default that of ``like``. Without ``like``
+                the job is the one that wrote the snapshot.
+            like: A snapshot of the job, for example of a local run without data.
+
+        Returns:
+            ``restores``, and a verdict per operator and state, with the reason and what to do.
+
+        Raises:
+            InvalidOption: Neither is given, or the version is none.
+            SnapshotError: The snapshot cannot be read.
+        """
+        from stateproc.compatibility.check import check_snapshot  # lazy: start-up
+
+        return check_snapshot(self, flink_version=flink_version, like=like)
 
     def classes(self) -> tuple[MentionedClass, ...]:
         """Return the user classes that serializers of states mention, those first that cannot be read as they are.

@@ -3,6 +3,7 @@
 from stateproc.cli.arguments import CommandDefinition
 from stateproc.cli.definitions.rows import CHANGES, EXPORT, OFFSETS, PENDING, READ, SQL
 from stateproc.cli.definitions.snapshots import (
+    CHECK,
     CLASSES,
     COMPLETION,
     DEMO,
@@ -26,6 +27,7 @@ COMMANDS: tuple[CommandDefinition, ...] = (
     DIFF,
     CHANGES,
     VERIFY,
+    CHECK,
     CLASSES,
     OFFSETS,
     PENDING,

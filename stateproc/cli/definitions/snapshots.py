@@ -140,6 +140,31 @@ VERIFY = CommandDefinition(
 )
 
 
+def _check_arguments(parser: ArgumentParser) -> None:
+    add_open_options(parser)
+    job = parser.add_argument_group("what the job is")
+    job.add_argument(
+        "--flink-version",
+        metavar="VERSION",
+        help="the release that the job runs on, such as 2.3; without --like the job is the one that wrote the snapshot",
+    )
+    job.add_argument(
+        "--like", metavar="SNAPSHOT", help="a snapshot of the job, for example of a local run without data"
+    )
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+
+
+CHECK = CommandDefinition(
+    "check",
+    "answer whether a snapshot restores in a job, with the right values",
+    _check_arguments,
+    (
+        "stateproc check /savepoints/savepoint-4f1b --flink-version 2.3",
+        "stateproc check /savepoints/savepoint-4f1b --like /tmp/savepoint-of-the-new-job",
+    ),
+)
+
+
 def _classes_arguments(parser: ArgumentParser) -> None:
     add_open_options(parser)
     parser.add_argument("--uid", action="append", default=[], help="only this operator (uid, hash or name); repeatable")

@@ -65,11 +65,11 @@ _SNAPSHOT = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnap
 # What Flink registers where its Avro format is not on the class path, so that ids are the same with and without.
 _AVRO_ARRAY = "org.apache.avro.generic.GenericData$Array"
 _NO_AVRO = "org.apache.flink.api.java.typeutils.runtime.kryo.Serializers$DummyAvro"
-# What holds serializers that are registered as objects, by Kryo's version.
-_HOLDERS = {
+HOLDERS = {
     2: b"org.apache.flink.api.common.ExecutionConfig$SerializableSerializer",
     5: b"org.apache.flink.api.common.SerializableSerializer",
 }
+"""The class that holds a serializer which is registered as an object, by Kryo's version."""
 _KIND_NONE, _KIND_CLASS, _KIND_INSTANCE = 0, 1, 2
 # Types that say little about the classes of their values: every value names its own.
 _OPEN_TYPES = frozenset(
@@ -248,7 +248,7 @@ def _settings_of(settings: bytes, class_name: str, release: Release) -> bytes:
 
     Flink 1.x and 2.x wrap serializers that are registered as objects, such as Avro's, in different classes.
     """
-    foreign = next(holder for kryo, holder in _HOLDERS.items() if kryo != release.kryo)
+    foreign = next(holder for kryo, holder in HOLDERS.items() if kryo != release.kryo)
     if foreign not in settings:
         return settings
     cursor, out = Cursor(settings), Output()

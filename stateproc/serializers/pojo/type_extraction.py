@@ -73,6 +73,8 @@ _CODES = {
 _ARRAYS = {"char": CHARS, **{name.lower(): layout for name, layout in PRIMITIVE_ARRAYS}}
 _LISTS = ("java.util.List", "java.util.Collection", "java.lang.Iterable", "java.util.SequencedCollection")
 _SET, _MAP, _EITHER = "java.util.Set", "java.util.Map", "org.apache.flink.types.Either"
+COLLECTIONS = frozenset((*_LISTS, _SET, _MAP))
+"""Fields of these types Flink 2 gives serializers of its own, if their arguments are plain classes."""
 _TUPLES = {f"org.apache.flink.api.java.tuple.Tuple{arity}": arity for arity in range(26)}
 
 

@@ -1,8 +1,9 @@
 """Fetch the jars of one Flink release from Maven Central into a cache outside the repository.
 
 `python -m tests.helpers.flink.jars 1.20` prints the class path. The cache is `$STATEPROC_CACHE` or
-`~/.cache/stateproc`. There are four sets of jars: `fixtures`, all that the committed fixtures need, the smaller `core`
-for tests and benchmarks that run Flink each time, and `kafka` with the newest Kafka connector. `cases` are those that
+`~/.cache/stateproc`. There are five sets of jars: `fixtures`, all that the committed fixtures need, the smaller `core`
+for tests and benchmarks that run Flink each time, and `kafka` with the newest Kafka connector. `serializers` has the
+serializers of all APIs: those of Avro, SQL and, of Flink 1, Scala. `cases` are those that
 the jobs of `tests/cases` need beside Flink's: what a distribution has in `lib/`, and libraries of their values.
 """
 
@@ -38,6 +39,8 @@ RELEASES = {
 
 KAFKA_CONNECTOR = {"1.20": "3.4.0-1.20", "2.3": "4.0.1-2.0"}
 SQL = ("1.20", "2.3")
+AVRO = {"2.0": "2.0.0"}
+"""Where Maven Central does not have the Avro format of a line's version."""
 CHANGELOG_SINCE = (1, 15)
 """The first release that has changelogs."""
 CHANGELOG_FILES = {"1.15": "1.15.2", "1.16": "1.16.0", "1.17": "1.17.0"}
@@ -77,6 +80,13 @@ def artifacts(release: str, set_name: str = "fixtures") -> list[Artifact]:
         core = [("org.apache.flink", f"flink-{name}", RELEASES[release]) for name in names]
         processor = ("org.apache.flink", "flink-state-processor-api", STATE_PROCESSOR_API)
         return [*core, processor, ("org.slf4j", "slf4j-nop", "1.7.36")]
+    if set_name == "serializers":
+        serializers = ["streaming-java", "table-runtime", "table-api-java-bridge", "avro"]
+        if line_number(release) < (2, 0):
+            serializers.append("scala_2.12")
+        versions = {"avro": AVRO.get(release, RELEASES[release])}
+        found = [("org.apache.flink", f"flink-{name}", versions.get(name, RELEASES[release])) for name in serializers]
+        return [*found, ("org.slf4j", "slf4j-nop", "1.7.36")]
     if set_name == "kafka":
         names = ("core", "connector-base")
         kafka = ("org.apache.flink", "flink-connector-kafka", NEWEST_KAFKA_CONNECTOR)

@@ -1,0 +1,103 @@
+"""``stateproc check``: answer whether a snapshot restores in a job, with the right values."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from stateproc.cli.arguments import open_snapshot
+from stateproc.cli.commands.verify import printable
+from stateproc.cli.exit_status import NO, YES
+from stateproc.compatibility.verdicts import CompatibilityCheck, OperatorCheck, StateCheck, Verdict
+from stateproc.html.units import counted
+
+
+def check_command(arguments: Namespace) -> int:
+    """Print the verdicts, as text or as JSON; return the exit status."""
+    snapshot = open_snapshot(arguments)
+    like = None if arguments.like is None else open_snapshot(arguments, path=arguments.like)
+    result = snapshot.check(flink_version=arguments.flink_version, like=like)
+    if arguments.json:
+        json.dump(result.to_dict(), sys.stdout, ensure_ascii=False, indent=2)
+        print()
+    else:
+        from stateproc.cli.terminal import show
+
+        show(check_view(result))
+    return YES if result.restores else NO
+
+
+_COLORS = {
+    Verdict.AS_IS: "green",
+    Verdict.AFTER_MIGRATION: "green",
+    Verdict.STARTS_EMPTY: "cyan",
+    Verdict.DROPPED: "yellow",
+    Verdict.MISREAD: "red",
+    Verdict.REFUSED: "red",
+}
+
+
+def check_view(result: CompatibilityCheck) -> Group:
+    """Return the verdicts as something that rich can print: what is as it was in one line per operator."""
+    parts: list[RenderableType] = []
+    if result.reasons:
+        parts += [*_explained(result.reasons, (), result.exception, result.fix), Text()]
+    for operator in result.operators:
+        if operator.states or operator.reasons:
+            parts += _operator(operator)
+    without = sum(not operator.states and not operator.reasons for operator in result.operators)
+    if without:
+        parts.append(Text(f"{counted(without, 'operator')} without state", "dim"))
+    return Group(*parts, Text(), _answer(result))
+
+
+def _operator(operator: OperatorCheck) -> Iterator[RenderableType]:
+    title = Text(printable(operator.display), "bold")
+    if operator.name and operator.name != operator.display:
+        title.append(f"  {printable(operator.name)}", "dim italic")
+    yield title
+    lines: list[RenderableType] = list(_explained(operator.reasons, (), operator.exception, operator.fix))
+    for state in operator.states:
+        lines.append(_state(state))
+        alike = state.reasons == operator.reasons
+        own = () if alike else tuple(_explained(state.reasons, state.losses, state.exception, state.fix))
+        if own:
+            lines.append(Padding(Group(*own), (0, 0, 0, 2)))
+    yield Padding(Group(*lines), (0, 0, 0, 2))
+
+
+def _state(state: StateCheck) -> Text:
+    kind = state.kind if state.distribution in ("keyed", state.kind) else f"{state.distribution} {state.kind}"
+    verdict = f"{state.verdict.value}, with losses" if state.losses and state.verdict is not Verdict.MISREAD else None
+    color = "yellow" if verdict else _COLORS[state.verdict]
+    return Text.assemble((verdict or state.verdict.value, color), f"  {printable(state.name)}", (f"  {kind}", "dim"))
+
+
+def _explained(reasons: Sequence[str], losses: Sequence[str], exception: str | None, fix: str | None) -> Iterator[Text]:
+    for reason in reasons:
+        yield Text(printable(reason))
+    for loss in losses:
+        yield Text(f"lost: {printable(loss)}", "yellow")
+    if exception:
+        yield Text(f"Flink: {printable(exception)}", "dim")
+    if fix:
+        yield Text(f"→ {printable(fix)}")
+
+
+def _answer(result: CompatibilityCheck) -> Text:
+    """Return the last line: whether it restores, where and how many states have which verdict."""
+    counts: dict[Verdict, int] = {}
+    for _, state in result.states:
+        counts[state.verdict] = counts.get(state.verdict, 0) + 1
+    shown = ", ".join(f"{counts[verdict]:,} {verdict.value}" for verdict in Verdict if verdict in counts)
+    where = f"in Flink {result.flink_version} ({printable(result.job)})"
+    states = f": {shown}" if shown else ""
+    if result.restores:
+        return Text.assemble(("✓ restores", "bold green"), f" {where}{states}")
+    return Text.assemble(("✗ does not restore with the right values", "bold red"), f" {where}{states}")

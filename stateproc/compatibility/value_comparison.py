@@ -1,0 +1,78 @@
+"""Read a state's rows as two versions of Kryo do, and find out whether they are the same.
+
+Whether Kryo 5 reads what Kryo 2 wrote depends on classes that only values name, such as those in an Object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+
+from stateproc.errors import SnapshotError
+from stateproc.model.operator import Operator
+from stateproc.model.state import State
+
+
+def rows_differ(operator: Operator, state: State, kryo: int) -> str | None:
+    """Return how rows differ that another Kryo reads; None if all are the same.
+
+    Args:
+        operator: The operator.
+        state: One of its states, as it was written.
+        kryo: The version of Kryo that is to read it.
+
+    Raises:
+        SnapshotError: The state cannot be read as it was written.
+    """
+    twin = next(
+        (other for other in operator.with_options(replace(operator.options, kryo=kryo)).states if _same(other, state)),
+        None,
+    )
+    if twin is None:
+        return f"Kryo {kryo} has no such state"
+    written, read = _Rows(state.batches()), _Rows(twin.batches())
+    at = 0
+    while True:
+        one = written.next(None)
+        if one is None:
+            break
+        try:
+            other = read.next(len(one))
+        except SnapshotError as error:
+            return f"after {at:,} rows: {error.message}"
+        if other is None or not one.slice(0, len(other)).equals(other):
+            return f"among rows {at + 1:,} to {at + len(one):,} some are other values"
+        written.put_back(one.slice(len(other)))
+        at += len(other)
+    return None
+
+
+def _same(one: State, other: State) -> bool:
+    return (one.name, one.kind, one.distribution) == (other.name, other.kind, other.distribution)
+
+
+class _Rows:
+    """Batches, of which a part can be put back."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._left: pa.RecordBatch | None = None
+
+    def next(self, most: int | None) -> pa.RecordBatch | None:
+        """Return the next rows, at most so many; None after the last."""
+        batch = self._left
+        self._left = None
+        while batch is None or not len(batch):
+            batch = next(self._batches, None)
+            if batch is None:
+                return None
+        if most is not None and len(batch) > most:
+            self._left = batch.slice(most)
+            batch = batch.slice(0, most)
+        return batch
+
+    def put_back(self, rows: pa.RecordBatch) -> None:
+        """Have :meth:`next` return these rows first."""
+        self._left = rows if len(rows) else None
