@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from stateproc.errors import InvalidOption, not_found
 from stateproc.flink_versions import release
 from stateproc.keygroups.operator_ids import matching_operator_id, operator_id
 from stateproc.keygroups.ranges import check_max_parallelism
+from stateproc.reports.pending import pending
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.commit.commit import CommitHooks
 from stateproc.writers.formats.keyed_formats import OutputFormat
@@ -215,3 +216,40 @@ class KafkaEdits(SavepointOptions):
         for operator, states in found:
             operator.edits.emptied.update(states)
         return self
+
+
+class SinkEdits(KafkaEdits):
+    """Changes of sinks; see `SavepointWriter`."""
+
+    def drop_pending(self, uid: str) -> Self:
+        """Drop what a sink has written and not committed, in the state of its writer and of its committer.
+
+        A job that restores the savepoint does not commit it: files keep their temporary names, manifests do not become
+        part of the table, transactions stay open until their time is over. Files in progress and records that wait are
+        kept.
+
+        Args:
+            uid: the sink's uid, or the uid hash of its writer or committer.
+
+        Raises:
+            NotFound: there is no such operator, or nothing of it is pending.
+            SnapshotError: the state of the sink cannot be read.
+        """
+        operators = [self._existing(uid)]
+        committer = self._operators.get(operator_id(committer_uid(uid)))
+        if isinstance(committer, ExistingOperator):
+            operators.append(committer)
+        found = {
+            item: {row["state"] for row in pending([item.operator]) if row["status"] == "to commit"}
+            for item in operators
+        }
+        if not any(found.values()):
+            names = [row["operator"] for row in self._all_pending()]
+            raise not_found("sink with something to commit", uid, sorted(set(names)))
+        for item, states in found.items():
+            item.edits.emptied.update(states)
+        return self
+
+    def _all_pending(self) -> Iterator[dict[str, Any]]:
+        existing = (item for item in self._operators.values() if isinstance(item, ExistingOperator))
+        return (row for row in pending(item.operator for item in existing) if row["status"] == "to commit")

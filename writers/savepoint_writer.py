@@ -30,7 +30,7 @@ from stateproc.writers.rewrite.transform import (
     transformation,
     typed_value,
 )
-from stateproc.writers.savepoint_options import KafkaEdits
+from stateproc.writers.savepoint_options import SinkEdits
 from stateproc.writers.scaled_operators import WriteSettings
 from stateproc.writers.write_result import WriteResult, write_report
 from stateproc.writers.write_snapshot import Engine, execute
@@ -71,7 +71,7 @@ def engine_of(spark: SparkSession | None) -> Engine:
     return SparkEngine(spark)
 
 
-class SavepointWriter(KafkaEdits):
+class SavepointWriter(SinkEdits):
     """Builds a savepoint operator by operator, and writes it; see docs/writing.md.
 
     Operators are named by uid, or by uid hash (32 hex digits). Methods return the writer itself, so that calls can be

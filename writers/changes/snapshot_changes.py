@@ -69,6 +69,18 @@ class DropInFlightData:
 
 
 @dataclass(frozen=True)
+class DropPending:
+    """Drop what sinks have written and not committed."""
+
+    uid: tuple[str, ...] = change_field(TEXTS, "a sink: its uid, or the uid hash of its writer or committer")
+
+    def apply(self, writer: SavepointWriter) -> None:
+        """Drop it. Raises NotFound."""
+        for uid in self.uid:
+            writer.drop_pending(uid)
+
+
+@dataclass(frozen=True)
 class DropState:
     """Leave out keyed states of an operator."""
 

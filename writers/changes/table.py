@@ -13,6 +13,7 @@ from stateproc.writers.changes.snapshot_changes import (
     DisableTtl,
     DropInFlightData,
     DropOperator,
+    DropPending,
     DropState,
     EnableTtl,
     PurgeExpired,
@@ -63,6 +64,14 @@ CHANGES: tuple[ChangeDefinition, ...] = (
         ("drop-operator",),
         ("--uid orders --uid customers",),
         {"uid": ["orders", "customers"]},
+    ),
+    ChangeDefinition(
+        "drop-pending",
+        DropPending,
+        "drop what sinks have written and not committed",
+        ("drop-pending",),
+        ("--uid invoices-sink",),
+        {"uid": ["invoices-sink"]},
     ),
     ChangeDefinition(
         "drop-state",

@@ -19,6 +19,7 @@ from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.commit.commit import check_target
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat
+from stateproc.writers.plan.pending_notes import pending_notes
 from stateproc.writers.plan.restore_notes import max_parallelism_notes, offsets_notes, restore_notes
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction, SavepointPlan, StatePlan
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
@@ -242,7 +243,7 @@ def plan_write(
         compressed=spec.compressed,
         operators=tuple(plans),
         master_states=tuple(item.name for item in spec.master_states),
-        notes=tuple(_notes(plans, planned, settings)),
+        notes=tuple(_notes(plans, planned, settings, source)),
     )
     return WritePlan(savepoint, tuple(planned), spec, settings, source, path, overwrite)
 
@@ -280,11 +281,14 @@ def _spec(
     )
 
 
-def _notes(plans: Sequence[OperatorPlan], planned: Sequence[PlannedOperator], settings: WriteSettings) -> Iterator[str]:
+def _notes(
+    plans: Sequence[OperatorPlan], planned: Sequence[PlannedOperator], settings: WriteSettings, source: Snapshot | None
+) -> Iterator[str]:
     yield from max_parallelism_notes(
         plans, {item.operator.operator_id: item.scaled.kept for item in planned if item.scaled.kept}
     )
     yield from restore_notes(plans, [item.operator for item in planned], settings)
+    yield from pending_notes(source, [item.operator for item in planned if isinstance(item.operator, ExistingOperator)])
     for item in planned:
         if isinstance(item.operator, ExistingOperator):
             yield from item.operator.hash_notes

@@ -11,7 +11,7 @@ from stateproc.model.config_snapshots import ADVICE, FIRST_WITHOUT, has_config_s
 from stateproc.writers.kafka_offset_words import OFFSET_WORDS
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
-from stateproc.writers.rewrite.kafka_offsets import COMMITTER_STATE
+from stateproc.writers.rewrite.kafka_offsets import COMMITTER_STATE, is_kafka_sink
 from stateproc.writers.rewrite.operator_state_edits import KafkaState
 from stateproc.writers.scaled_operators import AnyOperator, WriteSettings
 
@@ -107,7 +107,8 @@ def _states(operator: ExistingOperator) -> Iterator[str]:
             yield f"{display}: the job has to enable time to live of '{name}' (StateTtlConfig)"
         elif edit.action == "off":
             yield f"{display}: the job must not enable time to live of '{name}'; its expired entries are valid again"
-    if COMMITTER_STATE in edits.emptied:
+    committers = (state for state in operator.operator.operator_states if state.name == COMMITTER_STATE)
+    if COMMITTER_STATE in edits.emptied and any(is_kafka_sink(state) for state in committers):
         yield (
             f"{display}: the dropped transactions stay open in Kafka until the sink's transaction.timeout.ms; until "
             "then readers of committed records wait"

@@ -296,16 +296,17 @@ def transaction_states(operator: Operator) -> Iterator[str]:
     """
     for state in operator.operator_states:
         if state.name in (WRITER_STATE, COMMITTER_STATE):
-            if not _is_kafka(state):
+            if not is_kafka_sink(state):
                 raise InvalidOption(
                     "the state is not that of a Kafka sink",
                     where=Where(operator=operator.display, state=state.name),
-                    advice="only Kafka's pending transactions can be dropped; others may name files that would be lost",
+                    advice="what other sinks have not committed is dropped by drop_pending (stateproc drop-pending)",
                 )
             yield state.name
 
 
-def _is_kafka(state: OperatorState) -> bool:
+def is_kafka_sink(state: OperatorState) -> bool:
+    """Return whether the state of a sink is that of Kafka's, or empty. Raises SnapshotError."""
     rows = opened_state(state).to_arrow()
     if rows.num_rows == 0:
         return True

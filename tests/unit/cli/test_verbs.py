@@ -116,6 +116,14 @@ class Case:
             pytest.skip("one operator")
         return [text for uid in gone for text in ("--uid", uid)]
 
+    def drop_pending(self) -> list[str]:
+        rows = [row for row in self.snapshot.pending().to_pylist() if row["status"] == "to commit"]
+        if not rows:
+            pytest.skip("no sink with something to commit")
+        for row in rows:
+            self.wanted.pop((self.snapshot.operator(row["operator"]).operator_id, row["state"]), None)
+        return [text for uid in sorted({row["operator"] for row in rows}) for text in ("--uid", uid)]
+
     def drop_state(self) -> list[str]:
         operator, state = keyed(self.snapshot)
         del self.wanted[operator.operator_id, state.name]

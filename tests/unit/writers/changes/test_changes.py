@@ -25,6 +25,7 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
     "rename-operator": [("change_operator_identifier", "orders", "orders-v2")],
     "drop-operator": [("remove_operator", "orders"), ("remove_operator", "customers")],
     "drop-state": [("drop_state", "orders", "totals")],
+    "drop-pending": [("drop_pending", "invoices-sink")],
     "rename-state": [("rename_state", "orders", "totals", "sums")],
     "ttl-enable": [("enable_ttl", "orders", "totals", TIME)],
     "ttl-disable": [("disable_ttl", "orders", "totals")],
