@@ -42,7 +42,7 @@ def pending_notes(source: Snapshot | None, operators: Sequence[ExistingOperator]
 
 
 def _committers(source: Snapshot, kept: Mapping[str, ExistingOperator]) -> Iterator[str]:
-    """Yield notes on committers that stay behind when their sink gets another uid."""
+    """Yield notes on committers that keep their uid when their sink gets another."""
     by_id = {operator.operator_id: operator for operator in source.operators}
     for identifier, item in kept.items():
         uid = item.operator.uid

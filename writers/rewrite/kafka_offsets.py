@@ -306,7 +306,7 @@ def transaction_states(operator: Operator) -> Iterator[str]:
 
 
 def is_kafka_sink(state: OperatorState) -> bool:
-    """Return whether the state of a sink is that of Kafka's, or empty. Raises SnapshotError."""
+    """Return whether the state of a sink is that of a Kafka sink, or empty. Raises SnapshotError."""
     rows = opened_state(state).to_arrow()
     if rows.num_rows == 0:
         return True
