@@ -76,7 +76,7 @@ def test_a_sink_without_something_to_commit_is_not_found(savepoints: Path) -> No
         )
 
 
-def test_a_renamed_sink_leaves_its_committer_behind(savepoints: Path, tmp_path: Path) -> None:
+def test_a_renamed_sink_needs_its_committer_renamed(savepoints: Path, tmp_path: Path) -> None:
     """The job looks for the committer of the new uid: it has to be renamed, too."""
     base = existing(savepoints, "filesink-1.20", uids=["sink", "Sink Committer: sink"])
     base.change_operator_identifier(COMMITTER, "Sink Committer: sink")
