@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption, package_for
+from stateproc.row_formats.case_collisions import matching_names
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -183,9 +184,7 @@ def sql_of(*nodes: Node) -> str:
 
 def matching_name(names: list[str], wanted: str) -> str | None:
     """Return the name that is written like ``wanted``, else the only one that differs from it in case alone."""
-    if wanted in names:
-        return wanted
-    found = [name for name in names if name.lower() == wanted.lower()]
+    found = matching_names(names, wanted)
     return found[0] if len(found) == 1 else None
 
 

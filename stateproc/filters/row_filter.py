@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,10 +28,15 @@ from stateproc.filters.condition import (
     type_of,
     walk,
 )
+from stateproc.row_formats.case_collisions import (
+    ascii_lower,
+    colliding_names,
+    distinct_names,
+    distinct_schema,
+    renamed_batch,
+)
 
-# Convert columns for DuckDB: ISO text of dates and times to its types, names to ones that it distinguishes.
-#
-# DuckDB does not distinguish names by case. Where columns or fields differ by it alone, all names are numbered.
+# Convert columns for DuckDB: ISO text of dates and times to its types.
 
 _FRACTION = r"\.\d{6}\d*[1-9]"
 _ISO = r"^(?P<year>[+-]?\d{4,10})-(?P<rest>.*)$"
@@ -45,31 +49,30 @@ class UnheldMoment(InvalidOption):
     """Internal: a column's dates or times have no common type of SQL that holds all of them."""
 
 
-def sql_column(array: pa.Array, temporal: pa.DataType, name: str, *, numbered: bool) -> pa.Array:
+def sql_column(array: pa.Array, temporal: pa.DataType, name: str) -> pa.Array:
     """Return a column in types of DuckDB.
 
     Args:
         array: The values; dates and times may be ISO text.
         temporal: Their type with dates and times as Arrow's types.
         name: The column, for errors.
-        numbered: Whether fields are called ``f0``, ``f1``, ….
 
     Raises:
         InvalidOption: A date or time has more digits, or is further away, than SQL's types hold.
     """
     if pa.types.is_dictionary(array.type):
         array, temporal = array.dictionary_decode(), _value_type(temporal)
-    if array.type.equals(temporal) and not (numbered and array.type.num_fields):
+    if array.type.equals(temporal):
         return array
     if pa.types.is_string(array.type) and pa.types.is_temporal(temporal):
         return _moments(array, temporal, name)
 
     def column(values: pa.Array, type_: pa.DataType) -> pa.Array:
-        return sql_column(values, type_, name, numbered=numbered)
+        return sql_column(values, type_, name)
 
     if pa.types.is_struct(array.type):
         fields = [column(array.field(i), temporal.field(i).type) for i in range(array.type.num_fields)]
-        names = [f"f{i}" if numbered else field.name for i, field in enumerate(array.type)]
+        names = [field.name for field in array.type]
         return pa.StructArray.from_arrays(fields, names, mask=array.is_null()) if fields else array
     if pa.types.is_map(array.type):
         keys, items = column(array.keys, temporal.key_type), column(array.items, temporal.item_type)
@@ -123,63 +126,51 @@ def _microseconds(texts: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class SqlNames:
-    """The names that columns and fields have in DuckDB.
+    """The names that columns and fields have in DuckDB, which does not distinguish them by case.
 
     Attributes:
-        schema: The columns.
-        renames: Whether they are numbered, because some differ by case alone.
+        schema: The columns of a condition.
     """
 
     schema: pa.Schema
-    renames: bool
 
-    def column(self, name: str) -> str:
-        """Return the name of a column in DuckDB."""
-        return f"c{self.schema.names.index(name)}" if self.renames else name
+    @cached_property
+    def renames(self) -> bool:
+        """Whether columns or fields differ by case alone, and have other names therefore."""
+        return bool(colliding_names(self.schema, ascii_lower))
 
-    def renamed(self, node: Node) -> Node:
+    def renamed(self, node: Any) -> Any:
         """Return an expression with names as DuckDB has them."""
-        return _renamed(node, self) if self.renames else node
+        if not self.renames:
+            return node
+        if isinstance(node, list):
+            return [self.renamed(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if node.get("class") == "COLUMN_REF":
+            type_, parts = pa.struct(list(self.schema)), []
+            for name in resolved_path(node, self.schema) or []:
+                index = [field.name for field in type_].index(name)
+                parts.append(_distinct(type_)[index])
+                type_ = type_.field(index).type
+            return node | {"column_names": parts}
+        if node.get("type") in ("STRUCT_EXTRACT", "ARRAY_EXTRACT"):
+            base, key = node["children"]
+            outer = type_of(base, self.schema)
+            if outer is not None and pa.types.is_struct(outer):
+                fields = [field.name for field in outer]
+                name = _distinct(outer)[fields.index(str(matching_name(fields, str(constant(key)))))]
+                return node | {"children": [self.renamed(base), _text_constant(key, name)]}
+            if outer is None and node["type"] == "STRUCT_EXTRACT":
+                raise InvalidOption(
+                    "where: a field of a computed value, where names of fields differ by case alone",
+                    advice="take fields of columns, as in value.name",
+                )
+        return {name: self.renamed(item) for name, item in node.items()}
 
 
-def unambiguous(schema: pa.Schema, columns: Sequence[str]) -> SqlNames:
-    """Return names that differ by more than case for the columns of a condition and their fields."""
-    lowered = [name.lower() for name in columns]
-    same = len(set(lowered)) < len(lowered)
-    return SqlNames(schema, same or any(_has_same(schema.field(name).type) for name in columns))
-
-
-def _has_same(type_: pa.DataType) -> bool:
-    names = [field.name.lower() for field in type_] if pa.types.is_struct(type_) else []
-    return len(set(names)) < len(names) or any(_has_same(type_.field(i).type) for i in range(type_.num_fields))
-
-
-def _renamed(node: Any, names: SqlNames) -> Any:
-    if isinstance(node, list):
-        return [_renamed(item, names) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if node.get("class") == "COLUMN_REF":
-        path = resolved_path(node, names.schema) or []
-        type_, parts = names.schema.field(path[0]).type, [names.column(path[0])]
-        for name in path[1:]:
-            index = [field.name for field in type_].index(name)
-            parts.append(f"f{index}")
-            type_ = type_.field(index).type
-        return node | {"column_names": parts}
-    if node.get("type") in ("STRUCT_EXTRACT", "ARRAY_EXTRACT"):
-        base, key = node["children"]
-        outer = type_of(base, names.schema)
-        if outer is not None and pa.types.is_struct(outer):
-            fields = [field.name for field in outer]
-            index = fields.index(str(matching_name(fields, str(constant(key)))))
-            return node | {"children": [_renamed(base, names), _text_constant(key, f"f{index}")]}
-        if outer is None and node["type"] == "STRUCT_EXTRACT":
-            raise InvalidOption(
-                "where: a field of a computed value, where names of fields differ by case alone",
-                advice="take fields of columns, as in value.name",
-            )
-    return {name: _renamed(item, names) for name, item in node.items()}
+def _distinct(type_: pa.StructType) -> list[str]:
+    return distinct_names([field.name for field in type_], ascii_lower)
 
 
 def _text_constant(node: Node, text: str) -> Node:
@@ -238,7 +229,7 @@ class RowFilter:
 
     @cached_property
     def _names(self) -> SqlNames:
-        return unambiguous(self.schema, self.condition.columns)
+        return SqlNames(pa.schema([self.schema.field(name) for name in self.condition.columns]))
 
     @cached_property
     def _sql(self) -> str:
@@ -248,15 +239,14 @@ class RowFilter:
         return sql_of(self._names.renamed(self.condition.tree)).removeprefix("SELECT ")
 
     def _run(self, query: str, batch: pa.RecordBatch) -> Any:
-        columns = [
-            sql_column(batch.column(name), self.temporal.field(name).type, name, numbered=self._names.renames)
-            for name in self.condition.columns
-        ]
-        names = [self._names.column(name) for name in self.condition.columns]
-        numbers = pa.array(np.arange(len(batch)))
+        names = self.condition.columns
+        columns = [sql_column(batch.column(name), self.temporal.field(name).type, name) for name in names]
+        table = pa.RecordBatch.from_arrays([*columns, pa.array(np.arange(len(batch)))], names=[*names, _ROW])
+        if self._names.renames:
+            table = renamed_batch(table, distinct_schema(table.schema, ascii_lower))
         database = connection()
         try:
-            database.register(ROWS, pa.Table.from_arrays([*columns, numbers], names=[*names, _ROW]))
+            database.register(ROWS, pa.Table.from_batches([table]))
             return database.execute(query)
         except duckdb_errors() as error:
             raise self._explained(error, query) from error

@@ -36,6 +36,11 @@ def _simple_lower(sign: str) -> str:
     return "i" if sign == "\u0130" else sign.lower()
 
 
+def matching_names(names: Sequence[str], wanted: str) -> list[str]:
+    """Return the name that is written like ``wanted``, else those that DuckDB takes for it."""
+    return [wanted] if wanted in names else [name for name in names if ascii_lower(name) == ascii_lower(wanted)]
+
+
 def distinct_names(names: Sequence[str], fold: Fold, reserved: Collection[str] = ()) -> list[str]:
     """Return the names, each of those that fold alike with a number, in the order of their code points.
 

@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from stateproc.errors import InvalidOption
-from stateproc.row_formats.case_collisions import ascii_lower, is_list
+from stateproc.row_formats.case_collisions import ascii_lower, is_list, matching_names
 from stateproc.sql.catalog import SqlTable
 
 _MAX_RENAMED = 20
@@ -176,14 +176,13 @@ def _steps(column: exp.Expr) -> Iterator[exp.Expr | None]:
 
 def _index_of(names: Sequence[str], wanted: str) -> int | None:
     """Return which name is meant; None if it is none, which DuckDB reports. Raises InvalidOption."""
-    exact = [index for index, name in enumerate(names) if name == wanted]
-    alike = exact or [index for index, name in enumerate(names) if ascii_lower(name) == ascii_lower(wanted)]
+    alike = matching_names(names, wanted)
     if len(alike) > 1:
-        meant = " or ".join(sorted(f'"{names[index]}"' for index in alike))
+        meant = " or ".join(sorted(f'"{name}"' for name in alike))
         raise InvalidOption(
             f"{wanted!r} may mean {meant}, which differ by case only", advice=f"write it exactly: {meant}"
         )
-    return alike[0] if alike else None
+    return names.index(alike[0]) if alike else None
 
 
 def _renamed(own: pa.Schema | pa.DataType, renamed: pa.Schema | pa.DataType, prefix: str) -> Iterator[str]:

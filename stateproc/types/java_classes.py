@@ -9,21 +9,12 @@ from stateproc.serializers.java.collections import ListOf, MapOf, PlainArray
 from stateproc.serializers.java.scalars import Scalar
 from stateproc.serializers.java.structs import EitherOf, NullableOf, RowOf, Tuple0
 from stateproc.serializers.java.temporal import Temporal
+from stateproc.serializers.pojo.type_extraction import CODES
 from stateproc.serializers.runtime.streaming import GlobalWindow, TimeWindow
 from stateproc.serializers.scala import OptionOf
 from stateproc.serializers.table.serializers import RowData
 
 _PRIMITIVE_OF = {"Int": "int", "Char": "char"}
-_CODES = {
-    "boolean": "Z",
-    "byte": "B",
-    "char": "C",
-    "short": "S",
-    "int": "I",
-    "long": "J",
-    "float": "F",
-    "double": "D",
-}
 _SIMPLE: dict[type[Serializer], str] = {
     RowOf: "org.apache.flink.types.Row",
     EitherOf: "org.apache.flink.types.Either",
@@ -48,7 +39,7 @@ def java_class_of(serializer: Serializer) -> str | None:
     if isinstance(serializer, NullableOf):
         return java_class_of(serializer.inner)
     if isinstance(serializer, PlainArray):
-        return f"[{_CODES[serializer.element]}" if serializer.element in _CODES else "[Ljava.lang.String;"
+        return f"[{CODES[serializer.element]}" if serializer.element in CODES else "[Ljava.lang.String;"
     if isinstance(serializer, ListOf):
         return _of_list(serializer)
     name = getattr(serializer, "class_name", None)

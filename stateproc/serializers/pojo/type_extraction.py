@@ -60,7 +60,7 @@ _BY_CLASS: dict[str, Serializer] = {
     "java.sql.Timestamp": _TEMPORAL["SqlTimestamp"],
     **{f"org.apache.flink.types.{name}": scalar for name, scalar in _SCALARS.items() if name.endswith("Value")},
 }
-_CODES = {
+CODES = {
     "boolean": "Z",
     "byte": "B",
     "char": "C",
@@ -319,7 +319,7 @@ def java_class(type_: FieldType) -> str:
     if not type_.array:
         return type_.name
     component = type_.args[0]
-    if component.name in _CODES:
-        return f"[{_CODES[component.name]}"
+    if component.name in CODES:
+        return f"[{CODES[component.name]}"
     inner = java_class(component)
     return f"[{inner}" if component.array else f"[L{inner};"
