@@ -19,6 +19,7 @@ from stateproc.compatibility.declared_job import (
 )
 from stateproc.compatibility.verdicts import StateCheck, Verdict
 from stateproc.serializers import Serializer
+from stateproc.serializers.avro.serializer import Avro
 from stateproc.serializers.compatibility import (
     Answer,
     Comparison,
@@ -28,7 +29,7 @@ from stateproc.serializers.compatibility import (
     resolve,
     resolve_stored,
 )
-from stateproc.serializers.java.collections import MapOf
+from stateproc.serializers.java.collections import ListOf, MapOf
 
 _MIGRATION = "org.apache.flink.util.StateMigrationException: "
 _KINDS = "java.lang.IllegalStateException: Incompatible key/value state types. Was [{0}], registered with [{1}]."
@@ -211,7 +212,11 @@ def _fix(found: Finding, new: DeclaredState, comparison: Comparison) -> str | No
 
 
 def _named(serializer: Serializer) -> str:
-    """The simple name of Flink's class, with which its text begins in messages."""
+    """How Flink's class is named in messages, where its text begins with that."""
+    if isinstance(serializer, Avro):
+        return f"AvroSerializer ({serializer.class_name})"
+    if isinstance(serializer, ListOf):
+        return "GenericArraySerializer" if serializer.kind == "Array" else f"{serializer.kind}Serializer"
     parts = re.split(r"[.$]", getattr(serializer, "snapshot_class", ""))
     known = next((part for part in parts if part.endswith("Serializer")), None)
     own = type(serializer).__name__
@@ -225,7 +230,6 @@ _CLASSES = {
     "NullableOf": "Nullable",
     "EnumOf": "Enum",
     "MapOf": "Map",
-    "ListOf": "List",
     "CaseClass": "ScalaCaseClass",
     "OptionOf": "Option",
     "TryOf": "Try",
