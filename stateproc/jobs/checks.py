@@ -9,12 +9,13 @@ from stateproc.errors import CheckFailed, InvalidOption, SnapshotError
 from stateproc.jobs.job_model import CheckSpec
 from stateproc.jobs.run_report import CheckResult
 from stateproc.jobs.source_tables import SourceTables
+from stateproc.snapshot import opening
 from stateproc.snapshot.snapshot import Snapshot
 
 
 def reads_target(check: CheckSpec) -> bool:
     """Return whether a check reads the savepoint that is written, not the sources."""
-    return check.kind == "state" or check.values.get("on") == "target"
+    return check.kind in ("state", "restores") or check.values.get("on") == "target"
 
 
 def check_sources(checks: Iterable[CheckSpec], tables: SourceTables) -> list[CheckResult]:
@@ -29,6 +30,8 @@ def check_target(checks: Iterable[CheckSpec], snapshot: Snapshot) -> list[CheckR
         if check.kind == "state":
             state = snapshot.state(str(check.values["uid"]), check.subject)
             found.append(_count_within(check, sum(batch.num_rows for batch in state.batches(columns=["key_group"]))))
+        elif check.kind == "restores":
+            found.append(_restores(check, snapshot))
         else:
             database = snapshot.sql_database(external_access=False)
             try:
@@ -37,6 +40,24 @@ def check_target(checks: Iterable[CheckSpec], snapshot: Snapshot) -> list[CheckR
                 database.close()
             found.append(_truth(check, [tuple(row.values()) for row in rows[:2]]))
     return found
+
+
+def _restores(check: CheckSpec, snapshot: Snapshot) -> CheckResult:
+    """Answer whether the job restores the savepoint; ``like`` is in the store of the savepoint, or a local path."""
+    like = check.values.get("like")
+    options = snapshot.location.metadata.options if "://" in str(like) else None
+    job = None if like is None else opening.open(str(like), storage_options=options)
+    result = snapshot.check(flink_version=check.subject, like=job)
+    wrong = [
+        f"{operator.display} {state.name}: {state.verdict.value} ({'; '.join((*state.reasons, *state.losses))})"
+        for operator, state in result.states
+        if not state.is_right
+    ]
+    if result.restores:
+        return CheckResult(check.name, check.kind, True, f"{sum(1 for _ in result.states)} states are restored")
+    shown = wrong[:3] or list(result.reasons) or [f"{item.display}: {item.verdict.value}" for item in result.operators]
+    more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+    return CheckResult(check.name, check.kind, False, "; ".join(shown) + more)
 
 
 def failures(results: Iterable[CheckResult]) -> list[CheckResult]:

@@ -86,8 +86,8 @@ class CheckSpec:
     """A condition that must hold before the savepoint is committed.
 
     Attributes:
-        kind: ``rows``, ``unique``, ``state`` or ``sql``.
-        subject: The source, the state, or the query.
+        kind: ``rows``, ``unique``, ``state``, ``restores`` or ``sql``.
+        subject: The source, the state, the Flink version, or the query.
         values: The section as it is given.
     """
 
@@ -103,7 +103,8 @@ class CheckSpec:
             return str(given)
         if self.kind == "unique":
             return f"unique {', '.join(self.values['columns'])} of {self.subject}"
-        return {"rows": f"rows of {self.subject}", "sql": self.subject}.get(
+        restores = f"restores in Flink {self.subject}"
+        return {"rows": f"rows of {self.subject}", "sql": self.subject, "restores": restores}.get(
             self.kind, f"rows of {self.values.get('uid')}.{self.subject}"
         )
 
@@ -186,7 +187,7 @@ def _state(values: Mapping[str, Any]) -> StateSpec:
 
 
 def _check(values: Mapping[str, Any]) -> CheckSpec:
-    kind = next(name for name in ("rows", "unique", "state", "sql") if name in values)
+    kind = next(name for name in ("rows", "unique", "state", "restores", "sql") if name in values)
     return CheckSpec(kind, values[kind], values)
 
 

@@ -221,6 +221,14 @@ def _check() -> dict[str, Any]:
                 "state": {**TEXT, "description": "a state of the savepoint"},
                 "uid": {**TEXT, "description": "the operator of `state`"},
                 "sql": {**TEXT, "description": "a query of one row and one column, which must be true"},
+                "restores": {
+                    **TEXT,
+                    "description": "the Flink version that restores the savepoint with the right values",
+                },
+                "like": {
+                    **TEXT,
+                    "description": "with `restores`: a snapshot of the job; default the job that wrote the base",
+                },
                 "on": {"enum": ["sources", "target"], "description": "what `sql` reads; default sources"},
                 **bounds,
             }
@@ -230,6 +238,7 @@ def _check() -> dict[str, Any]:
             {"required": ["state", "uid"], "anyOf": [{"required": ["min"]}, {"required": ["max"]}]},
             {"required": ["unique", "columns"]},
             {"required": ["sql"]},
+            {"required": ["restores"]},
         ],
     }
 

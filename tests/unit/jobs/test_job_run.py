@@ -149,6 +149,21 @@ def test_the_pointer_of_one_job_is_the_base_of_another(tmp_path: Path) -> None:
         stateproc.run_job({"job": "x", "base": {"latest": f"{tmp_path}/none"}, "target": {"path": f"{tmp_path}/y"}})
 
 
+def test_a_check_answers_whether_a_job_restores_the_savepoint(tmp_path: Path) -> None:
+    report = stateproc.run_job(_job(tmp_path, checks=[{"restores": "2.3"}]))
+    (check,) = report.checks
+    assert (check.name, check.passed) == ("restores in Flink 2.3", True)
+    assert check.found.endswith(" states are restored")
+    like = {"restores": "1.20", "like": report.target, "name": "fits"}
+    target = {"path": f"{tmp_path}/other"}
+    renamed = {"rename-state": {"uid": "orders-a", "state": "profile", "to": "other"}}
+    base = {"path": report.target, "open": {"uids": ["orders-a"]}}
+    outcome = execute_job({"job": "x", "base": base, "changes": [renamed], "target": target, "checks": [like]})
+    assert isinstance(outcome.error, CheckFailed)
+    assert " other: dropped (the job declares no state of this name" in str(outcome.error)
+    assert not Path(f"{tmp_path}/other").exists()
+
+
 def test_checks_decide_before_there_is_a_savepoint(tmp_path: Path) -> None:
     states = {"state": "profile", "uid": "orders-a"}
     holds = [{**states, "min": 300, "max": 300}, {"sql": "SELECT count(*) = 300 FROM profile", "on": "target"}]
