@@ -20,7 +20,9 @@ class Release:
 
     @property
     def metadata_version(self) -> int:
-        """The version of ``_metadata`` this release writes (MetadataV3Serializer … MetadataV6Serializer)."""
+        """The version of ``_metadata`` this release writes (MetadataV3Serializer … MetadataV7Serializer)."""
+        if self >= Release(2, 4):
+            return 7
         if self >= Release(2, 1):
             return 6
         if self >= Release(2, 0):
@@ -31,6 +33,11 @@ class Release:
     def operator_header_version(self) -> int:
         """The version of operator state headers: with a compression flag (6) since 1.18."""
         return 6 if self >= Release(1, 18) else 5
+
+    @property
+    def row_snapshot_version(self) -> int:
+        """The version of RowDataSerializer's snapshot: with the names of fields (4) since 2.4."""
+        return 4 if self >= Release(2, 4) else 3
 
     @property
     def has_handle_ids(self) -> bool:
@@ -56,8 +63,11 @@ class Release:
         return self.major >= 2 or metadata_version < Release(2, 0).metadata_version
 
 
-FIRST, LAST = Release(1, 13), Release(2, 3)
-"""The oldest and newest release to write for: canonical savepoints load under every backend since 1.13."""
+FIRST, LAST = Release(1, 13), Release(2, 4)
+"""The oldest and newest release to write for: canonical savepoints load under every backend since 1.13.
+
+2.4 is not out: what is known of it is from its sources.
+"""
 DEFAULT = Release(1, 20)
 
 
@@ -68,7 +78,7 @@ def release(text: str | Release) -> Release:
         text: such as "1.20" or "2.3.0"; a Release is returned as it is.
 
     Raises:
-        InvalidOption: the text is no version from 1.13 to 2.3.
+        InvalidOption: the text is no version from 1.13 to 2.4.
     """
     if isinstance(text, Release):
         return text

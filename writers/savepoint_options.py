@@ -104,7 +104,7 @@ class SavepointOptions:
         """Set the Flink release that will restore the savepoint: it decides on versions of metadata and serializers.
 
         Args:
-            version: 1.13 to 2.3; default 1.20, for existing snapshots the release that wrote them.
+            version: 1.13 to 2.4; default 1.20, for existing snapshots the release that wrote them.
         """
         self._settings.release = release(version)
         return self

@@ -416,4 +416,5 @@ class SavepointWriter(SinkEdits):
 
 def _release_of(source: Snapshot) -> Release:
     """The newest release that writes this version of metadata."""
-    return {5: Release(2, 0), 6: Release(2, 3), 4: Release(1, 20)}.get(source.metadata.version, Release(1, 15))
+    newest = {7: Release(2, 4), 6: Release(2, 3), 5: Release(2, 0), 4: Release(1, 20)}
+    return newest.get(source.metadata.version, Release(1, 15))

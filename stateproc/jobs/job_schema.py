@@ -195,7 +195,7 @@ def _target() -> dict[str, Any]:
         {
             "path": {**TEXT, "description": "a directory; {date}, {run_id} and {name} of variables are replaced"},
             "format": {"enum": list(OUTPUT_FORMATS)},
-            "flink_version": {**TEXT, "description": "the release that restores the savepoint, 1.13 to 2.3"},
+            "flink_version": {**TEXT, "description": "the release that restores the savepoint, 1.13 to 2.4"},
             "compressed": FLAG,
             "max_parallelism": _POSITIVE,
             "parallelism": {"type": "object", "additionalProperties": _POSITIVE, "description": "by uid"},

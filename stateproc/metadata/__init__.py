@@ -1,4 +1,4 @@
-"""Read and write ``_metadata`` V2 to V6 as frozen dataclasses: snapshot, operators, subtasks, state handles.
+"""Read and write ``_metadata`` V2 to V7 as frozen dataclasses: snapshot, operators, subtasks, state handles.
 
 State file headers are here as well (``backend``). May import wire and serializers.
 """

@@ -1,4 +1,4 @@
-"""Read ``_metadata`` V2 to V6 (Flink's Checkpoints and MetadataV2V3SerializerBase)."""
+"""Read ``_metadata`` V2 to V7 (Flink's Checkpoints and MetadataV2V3SerializerBase)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _name(kind: JavaValue) -> str | None:
 
 MAGIC = 0x4960672D
 MASTER_STATE_MAGIC = 0xC96B1696
-FIRST_VERSION, LAST_VERSION = 2, 6
+FIRST_VERSION, LAST_VERSION = 2, 7
 CHECKPOINT_ID_BYTES = 16
 """Magic number, version and checkpoint id, with which every ``_metadata`` begins."""
 MOST_BYTES = 2 << 30
@@ -86,7 +86,7 @@ def read_metadata(data: bytes | memoryview, *, file: str) -> SnapshotMetadata:
     """Parse the bytes of a ``_metadata`` file; ``file`` names it in errors.
 
     Raises CorruptSnapshot for anything but a complete and consistent file, trailing bytes included, and
-    UnsupportedSnapshot for versions and handle types that are older or newer than V2 to V6.
+    UnsupportedSnapshot for versions and handle types that are older or newer than V2 to V7.
     """
     cursor = Cursor(data, file=file)
     version, checkpoint_id = _header(cursor), _checkpoint_id(cursor)
@@ -219,7 +219,17 @@ def _subtask(cursor: Cursor, version: int, index: int) -> SubtaskState:
         raw_keyed=read_keyed_handle(cursor),
         input_channels=_channels(cursor, version, "in") if version >= 3 else (),
         output_channels=_channels(cursor, version, "out") if version >= 3 else (),
+        reused_from=_reference(cursor) if version >= 7 else None,
     )
+
+
+def _reference(cursor: Cursor) -> int | None:
+    """V7: whether the state is of another checkpoint, a byte, and that checkpoint's id (MetadataV7Serializer)."""
+    at = cursor.pos
+    present = cursor.u8()
+    if present not in (0, 1):
+        cursor.corrupt(f"{present} where 0 or 1 says if state is of another checkpoint", at=at, advice=TAKE_AGAIN)
+    return cursor.i64() if present else None
 
 
 def _legacy_state(cursor: Cursor) -> None:

@@ -22,7 +22,11 @@ class MasterState:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskState:
-    """State of one subtask (OperatorSubtaskState); absent state is None or empty."""
+    """State of one subtask (OperatorSubtaskState); absent state is None or empty.
+
+    ``reused_from``: the id of the checkpoint that the state is of, where a regional checkpoint (Flink 2.4) has taken it
+    over because the subtask's region had failed.
+    """
 
     index: int
     finished: bool = False
@@ -32,6 +36,7 @@ class SubtaskState:
     raw_keyed: KeyedHandle | None = None
     input_channels: tuple[ChannelStateHandle, ...] = ()
     output_channels: tuple[ChannelStateHandle, ...] = ()
+    reused_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ class CheckpointProperties:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMetadata:
-    """The whole of a ``_metadata`` file (CheckpointMetadata). ``version`` is 2 to 6."""
+    """The whole of a ``_metadata`` file (CheckpointMetadata). ``version`` is 2 to 7."""
 
     version: int
     checkpoint_id: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stateproc.flink_versions import Release
+from stateproc.flink_versions import LAST, Release
 from stateproc.metadata.handles import (
     CANONICAL_TYPE,
     ChangelogHandle,
@@ -50,24 +50,25 @@ _BY_VERSION: dict[int, tuple[Release, Release]] = {
     4: (Release(1, 16), Release(1, 20)),
     5: (Release(2, 0), Release(2, 0)),
     6: (Release(2, 1), Release(2, 3)),
+    7: (Release(2, 4), LAST),
 }
 
 _BY_HANDLE: dict[int, tuple[Release, Release]] = {
     3: (Release(1, 3), Release(1, 14)),
     5: (Release(1, 3), Release(1, 14)),
-    7: (Release(1, 13), Release(2, 3)),
+    7: (Release(1, 13), LAST),
     8: (Release(1, 14), Release(1, 15)),
-    9: (Release(1, 14), Release(2, 3)),
+    9: (Release(1, 14), LAST),
     10: (Release(1, 14), Release(1, 15)),
-    11: (Release(1, 15), Release(2, 3)),
-    12: (Release(1, 15), Release(2, 3)),
-    13: (Release(1, 16), Release(2, 3)),
-    14: (Release(1, 16), Release(2, 3)),
-    15: (Release(1, 20), Release(2, 3)),
-    16: (Release(1, 20), Release(2, 3)),
-    17: (Release(1, 20), Release(2, 3)),
+    11: (Release(1, 15), LAST),
+    12: (Release(1, 15), LAST),
+    13: (Release(1, 16), LAST),
+    14: (Release(1, 16), LAST),
+    15: (Release(1, 20), LAST),
+    16: (Release(1, 20), LAST),
+    17: (Release(1, 20), LAST),
 }
-_FINISHED: tuple[Release, Release] = (Release(1, 14), Release(2, 3))
+_FINISHED: tuple[Release, Release] = (Release(1, 14), LAST)
 
 
 def flink_version_range(metadata: SnapshotMetadata) -> str:

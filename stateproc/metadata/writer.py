@@ -1,4 +1,4 @@
-"""Write ``_metadata`` V3 to V6 (the inverse of ``reader``; Flink's Checkpoints and MetadataV3Serializer and later)."""
+"""Write ``_metadata`` V3 to V7 (the inverse of ``reader``; Flink's Checkpoints and MetadataV3Serializer and later)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST_VERSION = 3
 
 
 def write_metadata(metadata: SnapshotMetadata, version: int) -> bytes:
-    """Serialize ``metadata`` as a ``_metadata`` file of ``version`` (3 to 6).
+    """Serialize ``metadata`` as a ``_metadata`` file of ``version`` (3 to 7).
 
     Fields that a version lacks are omitted: names and uids of operators below V5. Properties are kept only at the
     version they were read at, else written as null: a Java object of one release may not load in another.
@@ -81,6 +81,10 @@ def _subtask(out: Output, subtask: SubtaskState, version: int) -> None:
         out.i32(len(channels))
         for handle in channels:
             write_channel_handle(out, handle, version)
+    if version >= 7:
+        out.u8(0 if subtask.reused_from is None else 1)
+        if subtask.reused_from is not None:
+            out.i64(subtask.reused_from)
 
 
 def _optional_operator(out: Output, handle: OperatorHandle | None) -> None:

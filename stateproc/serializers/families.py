@@ -12,6 +12,7 @@ import stateproc.serializers.java.scalars
 import stateproc.serializers.java.structs
 import stateproc.serializers.java.temporal
 import stateproc.serializers.java.user_written
+import stateproc.serializers.java.uuids
 import stateproc.serializers.kryo.serializer
 import stateproc.serializers.pojo.serializer
 import stateproc.serializers.runtime.cep

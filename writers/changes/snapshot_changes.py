@@ -218,7 +218,7 @@ class Convert:
 class Upgrade:
     """Write metadata and serializers as another Flink release does."""
 
-    flink_version: str = change_field(TEXT, "the release that will restore the savepoint, 1.13 to 2.3")
+    flink_version: str = change_field(TEXT, "the release that will restore the savepoint, 1.13 to 2.4")
 
     def apply(self, writer: SavepointWriter) -> None:
         """Set the release. Raises InvalidOption."""

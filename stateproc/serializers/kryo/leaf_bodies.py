@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +26,7 @@ from stateproc.codec.layouts import Boolean, Converted, Layout, Number, StructLa
 from stateproc.codec.layouts.base import Wrapper
 from stateproc.codec.layouts.numbers import number_array
 from stateproc.codec.layouts.strings import blob_array, blob_columns
+from stateproc.serializers.java.uuids import halves_of_texts, texts_of_halves
 from stateproc.serializers.kryo.columns import time_mode
 
 _I8, _I16 = Number(pa.int8()), Number(pa.int16())
@@ -34,7 +34,6 @@ _Z32, _U32 = VarNumber(pa.int32(), ops.VARINT_Z32), VarNumber(pa.int32(), ops.VA
 _Z64, _U64 = VarNumber(pa.int64(), ops.VARINT_Z64), VarNumber(pa.int64(), ops.VARINT_U64)
 _L64 = Number(pa.int64(), big_endian=False)
 _MAX_NUMBER_BYTES = 1700
-_MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -166,9 +165,7 @@ def _millis(parts: pa.StructArray, mode: str) -> pa.Array:
 
 
 def _uuid(parts: pa.StructArray, mode: str) -> pa.Array:
-    high, low = (part.tolist() for part in _named(parts, "high", "low"))
-    null = t.nulls(parts)
-    return t.strings(null, len(null), lambda i: str(UUID(int=(high[i] & _MASK) << 64 | low[i] & _MASK)))
+    return texts_of_halves(parts)
 
 
 def _date_time(parts: pa.StructArray, mode: str) -> pa.Array:
@@ -265,16 +262,6 @@ def _from_millis(values: pa.Array) -> pa.StructArray:
     return _made(null, millis=times.in_units(seconds, nanos, null, 1000))
 
 
-def _from_uuid(values: pa.Array) -> pa.StructArray:
-    halves = pa.struct([("high", pa.int64()), ("low", pa.int64())])
-
-    def turn(text: str) -> dict[str, int]:
-        raw = UUID(text).bytes
-        return {name: int.from_bytes(raw[at : at + 8], "big", signed=True) for name, at in (("high", 0), ("low", 8))}
-
-    return times.by_distinct(values, turn, halves)
-
-
 def _from_chars(values: pa.Array) -> pa.StructArray:
     def turn(text: str) -> dict[str, int]:
         raw = text.encode("utf-16-be")
@@ -314,8 +301,8 @@ PARTS: dict[tuple[str, int], tuple[StructLayout, Callable[..., pa.Array], Callab
     ("java.time.Instant", 5): (_struct(seconds=_U64, nanos=_U32), _instant, _from_instant),
     ("java.util.Date", 2): (_struct(millis=_U64), _millis, _from_millis),
     ("java.util.Date", 5): (_struct(millis=_U64), _millis, _from_millis),
-    ("java.util.UUID", 2): (_struct(high=_Z64, low=_Z64), _uuid, _from_uuid),
-    ("java.util.UUID", 5): (_struct(high=_L64, low=_L64), _uuid, _from_uuid),
+    ("java.util.UUID", 2): (_struct(high=_Z64, low=_Z64), _uuid, halves_of_texts),
+    ("java.util.UUID", 5): (_struct(high=_L64, low=_L64), _uuid, halves_of_texts),
 }
 
 _BIG = {"java.math.BigInteger": KryoBigNumber(False), "java.math.BigDecimal": KryoBigNumber(True)}

@@ -68,6 +68,7 @@ _TYPES: dict[str, WrittenClass] = {
     "NULL": _type_class("Null"),
     "VARIANT": _type_class("Variant", uid=-7525210688776332292),
     "BITMAP": _type_class("Bitmap"),
+    "UUID": _type_class("Uuid"),
 }
 _STRING = "Ljava/lang/String;"
 _FIELD = WrittenClass(
@@ -167,6 +168,7 @@ _PLAIN: dict[str, WrittenClass] = {
     "VARCHAR": _TEXT,
     "BINARY": _BYTES,
     "VARBINARY": _BYTES,
+    "UUID": _BYTES,
     "BOOLEAN": _singleton("Boolean"),
     "TINYINT": _singleton("Byte"),
     "SMALLINT": _singleton("Short"),

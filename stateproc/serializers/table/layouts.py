@@ -39,6 +39,7 @@ from stateproc.errors import SnapshotError
 from stateproc.serializers.core.base import LayoutContext, Serializer, Undecodable, simple_name
 from stateproc.serializers.core.registry import read_versioned
 from stateproc.serializers.java.temporal import python_date, python_time, python_timestamp
+from stateproc.serializers.java.uuids import uuid_layout
 from stateproc.serializers.table.logical_types import LogicalType, RawSerializer
 from stateproc.serializers.table.variants import VARIANT_FIELD, bitmap_layout
 from stateproc.wire import Cursor
@@ -253,6 +254,7 @@ _SLOTS: dict[str, Callable[[LogicalType, LayoutContext], Layout]] = {
     "NULL": lambda type_, ctx: AlwaysNull(8),
     "VARIANT": lambda type_, ctx: VariableSlot(VARIANT_FIELD),
     "BITMAP": lambda type_, ctx: VariableSlot(bitmap_layout(_REST), inlined=True),
+    "UUID": lambda type_, ctx: VariableSlot(uuid_layout(_REST), inlined=True),
 }
 
 
@@ -321,6 +323,7 @@ _SERIALIZED: dict[str, Callable[[LogicalType, LayoutContext], Layout]] = {
     "TIMESTAMP_WITH_LOCAL_TIME_ZONE": lambda type_, ctx: serialized_timestamp(type_.precision, "UTC", ctx),
     "ROW": _sized,
     "STRUCTURED_TYPE": _sized,
+    "UUID": lambda type_, ctx: uuid_layout(Blob(ops.LENGTH_I32)),
 }
 
 

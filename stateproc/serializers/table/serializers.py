@@ -73,11 +73,21 @@ class RowData(CompositeSerializer):
         if self.key_functions:
             write_head(out, ROW_KEY, 0, release)
             out.raw(self.key_functions)
-        write_head(out, _ROW, 3, release)
+        write_head(out, _ROW, release.row_snapshot_version, release)
         out.i32(len(self.types))
         for written in self.written or tuple(java_type(type_) for type_ in self.types):
             out.raw(written)
         write_nested(out, self.fields, release)
+        if release.row_snapshot_version >= 4:
+            named = self.names != _numbered(len(self.types))
+            out.boolean(named)
+            for name in self.names if named else ():
+                out.utf(name)
+
+
+def _numbered(count: int) -> tuple[str, ...]:
+    """Return the names of fields whose names no snapshot contains."""
+    return tuple(f"f{index}" for index in range(count))
 
 
 @snapshot(_ROW)
@@ -93,7 +103,7 @@ def _read_row(cursor: Cursor, version: int) -> Serializer:
     fields = read_nested(cursor)
     if len(fields) != len(types):
         cursor.corrupt(f"a row of {len(types)} types and {len(fields)} serializers", at=at)
-    names = tuple(f"f{index}" for index in range(len(types)))
+    names = _numbered(len(types))
     if version >= 4 and cursor.boolean():
         names = tuple(cursor.utf() for _ in types)
     return RowData(tuple(types), names, fields, written)

@@ -32,6 +32,7 @@ _PLAIN = {
     "NULL": "NULL",
     "VARIANT": "VARIANT",
     "BITMAP": "BITMAP",
+    "UUID": "UUID",
 }
 _LENGTHS = frozenset(("CHAR", "VARCHAR", "BINARY", "VARBINARY"))
 _UNBOUNDED = {"STRING": "VARCHAR", "BYTES": "VARBINARY"}
@@ -221,6 +222,7 @@ _WITHOUT_ARGUMENTS: dict[str, Serializer] = {
     "VARCHAR": StringData(),
     "BINARY": _BYTES,
     "VARBINARY": _BYTES,
+    "UUID": _BYTES,
     "BOOLEAN": _SCALARS["Boolean"],
     "TINYINT": _SCALARS["Byte"],
     "SMALLINT": _SCALARS["Short"],

@@ -112,11 +112,14 @@ def subtask(
     raw_keyed: bytes = b"\0",
     channels_in: tuple[bytes, ...] = (),
     channels_out: tuple[bytes, ...] = (),
+    reused_from: int | None = None,
 ) -> bytes:
     legacy = i64(123) + i32(0) if version == 2 else b""
     operators = b"".join(i32(1) + handle if handle else i32(0) for handle in (managed_operator, raw_operator))
     channels = b"".join(i32(len(some)) + b"".join(some) for some in (channels_in, channels_out))
-    return i32(index) + legacy + operators + managed_keyed + raw_keyed + (channels if version >= 3 else b"")
+    reference = b"" if version < 7 else b"\0" if reused_from is None else b"\1" + i64(reused_from)
+    handles = operators + managed_keyed + raw_keyed
+    return i32(index) + legacy + handles + (channels if version >= 3 else b"") + reference
 
 
 def operator(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,6 +13,9 @@ import pytest
 
 import stateproc
 from stateproc.errors import InvalidOption
+from stateproc.metadata import read_metadata
+from stateproc.metadata.handles import FileHandle, OperatorStreamHandle
+from stateproc.metadata.writer import write_metadata
 from tests.helpers.paths import FIXTURES
 from tests.unit.catalog.test_listing import JOB, files_of
 
@@ -48,6 +52,26 @@ def test_files_of_a_removed_checkpoint_are_orphans(root: Path) -> None:
     assert report.orphan_bytes == sum(os.path.getsize(file.path) for file in report.orphans)
     assert (report.in_progress, report.unsafe) == ((), ())
     assert all(os.path.exists(file.path) for file in report.orphans)
+
+
+def test_a_regional_checkpoint_needs_the_files_of_the_checkpoint_that_its_state_is_of(root: Path) -> None:
+    """`_metadata` V7 of Flink 2.4: chk-7 names a file in the directory of chk-6, which is no snapshot any more."""
+    job = root / JOB
+    written = read_metadata((job / "chk-7/_metadata").read_bytes(), file="")
+    own = job / "chk-6/88888888-2222-3333-4444-555555555555"
+    own.write_bytes(b"state")
+    os.utime(own, (time.time() - 2 * DAY,) * 2)
+    state = OperatorStreamHandle(4, (), FileHandle(str(own), 5))
+    operators = [
+        replace(operator, subtasks=tuple(replace(one, raw_operator=state, reused_from=6) for one in operator.subtasks))
+        for operator in written.operators
+    ]
+    data = write_metadata(replace(written, operators=tuple(operators)), 7)
+    (job / "chk-7/_metadata").write_bytes(data)
+    (job / "chk-6/_metadata").unlink()
+    assert own.name not in names(stateproc.find_orphans(root).orphans)
+    (job / "chk-7/_metadata").unlink()
+    assert own.name in names(stateproc.find_orphans(root).orphans)
 
 
 def test_snapshots_anywhere_below_the_root_need_files(root: Path) -> None:

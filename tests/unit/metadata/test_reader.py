@@ -1,4 +1,4 @@
-"""Parsing ``_metadata`` V2 to V6: every version and handle type, and damaged or unknown bytes."""
+"""Parsing ``_metadata`` V2 to V7: every version and handle type, and damaged or unknown bytes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.helpers.byte_builders import metadata as mb
 from tests.helpers.paths import FIXTURES, VECTORS
 from tests.helpers.sweeps import sweep
 
-VERSIONS = (2, 3, 4, 5, 6)
+VERSIONS = (2, 3, 4, 5, 6, 7)
 METADATA_FILES = sorted(FIXTURES.glob("**/_metadata"))
 
 META, META_BYTES = ByteStreamHandle("meta", b"hdr"), mb.inline("meta", b"hdr")
@@ -119,7 +119,7 @@ def everything(version: int) -> bytes:
     """Return a snapshot with every handle type that this version may contain."""
     subtasks = [
         mb.subtask(version, 0, OPERATOR_BYTES, MERGED_OPERATOR_BYTES, KEYED[8][1], KEYED[3][1]),
-        mb.subtask(version, 1, managed_keyed=KEYED[9][1], raw_keyed=KEYED[4][1]),
+        mb.subtask(version, 1, managed_keyed=KEYED[9][1], raw_keyed=KEYED[4][1], reused_from=2**40 + 1),
         mb.subtask(version, 2, *(mb.operator_handle([], stream) for _, stream in STREAMS[2:4])),
     ]
     if version >= 3:
@@ -182,7 +182,7 @@ def test_operator_handles(expected: Any, data: bytes) -> None:
     assert subtask == SubtaskState(0, managed_operator=expected)
 
 
-@pytest.mark.parametrize("version", [3, 4, 5, 6])
+@pytest.mark.parametrize("version", [3, 4, 5, 6, 7])
 def test_channel_handles(version: int) -> None:
     channels = (mb.channel(version, 1, 3, 0, 1, [4, 8], SST_BYTES),)
     out = (mb.channel(version, 2, 3, 2, 0, [], META_BYTES),)
@@ -367,7 +367,16 @@ def test_invalid_metadata_is_refused(data: bytes, message: str) -> None:
         parse(data)
 
 
-@pytest.mark.parametrize("version", [-1, 0, 1, 7, 0x7FFFFFFF])
+def test_a_regional_checkpoint_names_the_checkpoint_that_a_state_is_of() -> None:
+    """MetadataV7Serializer of Flink 2.4."""
+    first, second = mb.subtask(7, 0, reused_from=41), mb.subtask(7, 1)
+    subtasks = read_metadata(one(7, [first, second], parallelism=2), file="f").operators[0].subtasks
+    assert [subtask.reused_from for subtask in subtasks] == [41, None]
+    with pytest.raises(CorruptSnapshot, match="2 where 0 or 1"):
+        parse(one(7, [mb.subtask(7, 0)[:-1] + b"\2"]))
+
+
+@pytest.mark.parametrize("version", [-1, 0, 1, 8, 0x7FFFFFFF])
 def test_unknown_versions_are_refused(version: int) -> None:
     with pytest.raises(UnsupportedSnapshot, match=f"_metadata version {version} ") as caught:
         parse(mb.metadata(version, []))

@@ -143,6 +143,27 @@ def test_columns_of_metadata_come_after_the_others_in_a_sink() -> None:
     assert names.value == (("name", "score", "a", "b"), ("name", "score"))
 
 
+_ORDERS = PlanNode(1, "stream-exec-calc", 1, {"outputType": "ROW<`id` BIGINT, `currency` STRING>"}, ())
+_RATES = PlanNode(2, "stream-exec-calc", 1, {"outputType": "ROW<`code` STRING, `rate` DOUBLE, `at` TIMESTAMP(3)>"}, ())
+LATERAL_SNAPSHOT = PlanNode(
+    3,
+    "stream-exec-lateral-snapshot-join",
+    1,
+    {"joinSpec": {"joinType": "INNER", "leftKeys": [1], "rightKeys": [0]}, "rightTimeAttributeIndex": 2},
+    (_ORDERS, _RATES),
+)
+"""A node of Flink 2.4, of its sources: no release has run it."""
+
+
+def test_states_of_a_lateral_snapshot_join() -> None:
+    names = NODE_RULES[LATERAL_SNAPSHOT.kind].names(LATERAL_SNAPSHOT)
+    rates = ("code", "rate", "at")
+    assert names.of("build-table").user_key == (rates,)
+    assert names.of("build-change-buffer").value == (rates,)
+    assert names.of("probe-buffer").value == (("id", "currency"),)
+    assert {names.of(name).key for name in ("build-table", "probe-buffer", "ttl-expiry")} == {(("currency",),)}
+
+
 def places(value: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
     """The paths of all values in a JSON value."""
     yield path
@@ -163,7 +184,8 @@ def damaged(value: Any, path: tuple[Any, ...], junk: Any) -> Any:
 def test_damaged_nodes_are_refused(kind: str) -> None:
     """Return names or one typed error, whatever an attribute of a node is."""
     plans = [planned_job("2.3", case).plan for case in ("plain", "mini-batch", "multi-join", "recent")]
-    node = next((node for plan in plans for node in plan.nodes if node.kind == kind), None)
+    nodes = [*(node for plan in plans for node in plan.nodes), LATERAL_SNAPSHOT]
+    node = next((node for node in nodes if node.kind == kind), None)
     if node is None:
         pytest.skip("no query has one")
     for path in places(node.attributes):
