@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stateproc.html.units import human_bytes
+from stateproc.html.units import counted, human_bytes
 from stateproc.metadata import walk_stream_handles
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction, SavepointPlan, in_brackets, plain
 from stateproc.writers.write_snapshot import WrittenSnapshot
@@ -65,13 +65,13 @@ class WriteReport:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        count, size = _entries(self.entries), human_bytes(self.bytes)
+        count, size = counted(self.entries, "entry", "entries"), human_bytes(self.bytes)
         seconds = self.seconds["total"]
         yield f"Savepoint {self.target} for Flink {self.flink_version}: {count} written, {size}, {seconds:.1f} s"
         for operator in self.operators:
             yield f"  {operator.action} {operator.display}{in_brackets(operator.reasons)}"
             for state in operator.states:
-                entries = () if state.entries is None else (_entries(state.entries),)
+                entries = () if state.entries is None else (counted(state.entries, "entry", "entries"),)
                 yield f"    {state.action} {state.kind} {state.name}{in_brackets((*state.reasons, *entries))}"
         yield from (f"  note: {note}" for note in self.notes)
         yield from (f"  warning: {warning}" for warning in self.warnings)
@@ -164,7 +164,3 @@ def _counted(plan: OperatorPlan, entries: Mapping[str, Mapping[str, int]], sizes
         for state in plan.states
     )
     return replace(plan, entries=sum(own.values()), bytes=sizes.get(plan.operator_id, 0), states=states)
-
-
-def _entries(count: int) -> str:
-    return f"{count:,} entry" if count == 1 else f"{count:,} entries"

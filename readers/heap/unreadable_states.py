@@ -18,6 +18,7 @@ import numpy as np
 from stateproc.codec.array_types import Bytes
 from stateproc.codec.machine import DecodeFailure, HostFailure, Machine
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
+from stateproc.html.units import counted
 from stateproc.readers.entry_programs import skip_program
 from stateproc.readers.key_group_blocks import KeyGroupRange, decompress_frames, frames
 from stateproc.readers.keyed_file import ErrorsByKeyGroup
@@ -60,9 +61,9 @@ def hidden_state_error(
         reason: Why the values have no known end.
         where: Where they begin.
     """
-    counted = "1 entry" if entries == 1 else f"{entries} entries"
+    before = counted(entries, "entry", "entries")
     return HiddenState(
-        f"state '{state}' cannot be found: it is stored after {counted} of state '{hiding}' in key group "
+        f"state '{state}' cannot be found: it is stored after {before} of state '{hiding}' in key group "
         f"{key_group}, {_NO_END}{reason.message}",
         where=where,
         advice=reason.advice or "take a canonical savepoint instead: there every entry has its length",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from argparse import SUPPRESS, ArgumentParser, BooleanOptionalAction, Namespace
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     from stateproc.catalog.flink_configuration import FlinkConfiguration
     from stateproc.snapshot.snapshot import Snapshot
-from collections.abc import Callable
-from dataclasses import dataclass
 
 _OF_READ_ONLY = frozenset({"temporal"})
 """Options of ``stateproc.open`` that change nothing but rows."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from stateproc.errors import InvalidOption, SnapshotError, WriteFailed
+from stateproc.errors import InvalidOption, SnapshotError, WriteFailed, not_found
 from stateproc.export.delta_tables import check_delta_available, check_delta_names, commit_table
 from stateproc.export.directory import FolderNames, begin
 from stateproc.export.file_formats import EXPORT_FORMATS, FileTask, choose_compression, write_file
@@ -29,13 +31,135 @@ from stateproc.export.manifest import (
     ExportSettings,
     SnapshotIdentity,
 )
-from stateproc.export.selected_states import ExportItem, SelectedState, SelectedTable, selected_states
+from stateproc.model.operator import Operator
+from stateproc.model.operator_state import opened_state
 from stateproc.model.parallel_scan import thread_count
+from stateproc.model.state import State
 from stateproc.storage.concurrency import read_in_order
 from stateproc.storage.store import StorageOptions, StorePath
 
 if TYPE_CHECKING:
     from stateproc.model.snapshot import SnapshotContents
+
+# Select the states to export, and open them as they are exported.
+
+
+class ExportItem(ABC):
+    """What becomes one folder of an export."""
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The names of its folders, from outside in."""
+
+    @abstractmethod
+    def described(self) -> ExportedState:
+        """Return its entry of a manifest, without files."""
+
+
+@dataclass(frozen=True)
+class SelectedState(ExportItem):
+    """A state of an operator."""
+
+    operator: Operator
+    state: State
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.operator.display, self.state.name
+
+    def opened(self, settings: ExportSettings) -> State:
+        """Return the state as it is exported. Raises SnapshotError."""
+        state = self.state.with_temporal(settings.temporal)
+        return state if settings.raw else opened_state(state)
+
+    def described(self) -> ExportedState:
+        state = self.state
+        return ExportedState(
+            self.operator.display,
+            self.operator.operator_id,
+            state.name,
+            state.kind,
+            state.distribution,
+            state.key_type,
+            state.namespace_type,
+            state.value_type,
+            state.ttl,
+        )
+
+
+@dataclass(frozen=True)
+class SelectedTable(ExportItem):
+    """A small table about the whole snapshot, such as its Kafka offsets.
+
+    Attributes:
+        name: Its name.
+        make: Reads it. Raises SnapshotError.
+    """
+
+    name: str
+    make: Callable[[], pa.Table]
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The table. Raises SnapshotError."""
+        return self.make()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no rows; False if that cannot be found out."""
+        try:
+            return not len(self.table)
+        except SnapshotError:
+            return False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def described(self) -> ExportedState:
+        return ExportedState(None, None, self.name, "table", "snapshot")
+
+
+@dataclass(frozen=True)
+class StateChoice:
+    """The selected states, and why headers of their operators cannot be read."""
+
+    states: tuple[SelectedState, ...]
+    problems: tuple[SnapshotError, ...]
+
+
+def selected_states(
+    operators: Sequence[Operator],
+    find: Callable[[str], Operator],
+    uids: Iterable[str] | None,
+    names: Iterable[str] | None,
+) -> StateChoice:
+    """Select states by the names of operators and states; None selects all.
+
+    Args:
+        operators: All operators of the snapshot.
+        find: Finds an operator by uid, uid hash or name.
+        uids: The operators.
+        names: The names of states; each must be one of a selected operator.
+
+    Raises:
+        NotFound: There is no such operator or state.
+    """
+    chosen = operators if uids is None else [find(uid) for uid in uids]
+    wanted = None if names is None else list(dict.fromkeys(names))
+    found = [
+        SelectedState(operator, state)
+        for operator in chosen
+        for state in operator.states
+        if wanted is None or state.name in wanted
+    ]
+    missing = set(wanted or ()) - {item.state.name for item in found}
+    for name in wanted or ():
+        if name in missing:
+            raise not_found("state", name, (state.name for operator in chosen for state in operator.states))
+    return StateChoice(tuple(found), tuple(error for operator in chosen for error in operator.problems))
+
 
 ProgressStart: TypeAlias = Callable[[int], Callable[[int], None]]
 """Called with the stored bytes that are to be read; returns what is called with further bytes that are read."""

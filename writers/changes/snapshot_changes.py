@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
-
-from stateproc.writers.changes.change_definition import DURATION, MOMENT, TEXT, TEXTS, change_field
-
-if TYPE_CHECKING:
-    from stateproc.writers.savepoint_writer import SavepointWriter
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from stateproc.errors import InvalidOption
-from stateproc.writers.changes.change_definition import COUNTS, FLAG, SETTINGS, WHOLE, one_of
-
-if TYPE_CHECKING:
-    from stateproc.writers.savepoint_writer import SavepointWriter
-import csv
-from typing import TYPE_CHECKING
-
-from stateproc.errors import MissingFile, Where
+from stateproc.errors import InvalidOption, MissingFile, Where
 from stateproc.writers.changes.change_definition import (
+    COUNTS,
+    DURATION,
+    FLAG,
+    MOMENT,
     OFFSETS,
+    SETTINGS,
+    TEXT,
+    TEXTS,
     TOPIC_OFFSETS,
+    WHOLE,
+    change_field,
+    one_of,
 )
 from stateproc.writers.kafka_offset_words import OFFSET_WORDS
 
