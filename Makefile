@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 LIBRARY := stateproc/codec/kernels-linux-$(shell uname -m).so
 # Spark's classes, which the JVMs of tests map instead of loading them one by one.
 SPARK_CLASSES := $(VENV)/spark-classes.jsa
-KERNEL_SOURCES := tools/kernel_library.py stateproc/codec/ops.py \
+KERNEL_SOURCES := tools/kernel_library.py tools/kernel_platforms.py tools/memory_functions.ll stateproc/codec/ops.py \
 	$(shell grep -rlE '^@(kernel|inlined|exported)$$' stateproc readers writers --include=*.py)
 # How many test files run side by side. Each may start a JVM of its own, and wait for it: three keep two cores busy.
 JOBS ?= 3
@@ -20,7 +20,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels wheel demo test test-numba test-fast test-spark test-flink test-acceptance test-cluster test-pyspark test-least test-newest test-pandas test-docs check-release lint format bench site docs clean
+.PHONY: help setup kernels wheel wheels arm64-libraries test-wheels demo test test-numba test-fast test-spark test-flink test-acceptance test-cluster test-pyspark test-least test-newest test-pandas test-docs check-release lint format bench site docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,19 +30,41 @@ setup: $(STAMP) kernels ## a virtual environment in .venv with everything in it,
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet 'setuptools>=77,<85'
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[dev]'
 	touch $@
 
-# Without a C compiler there is no library: then numba compiles the kernels, here for tests and Spark's workers.
-kernels: $(LIBRARY) ## compile the kernels ahead of time, where there is a C compiler
+# Where no library can be built, numba compiles the kernels, here for tests and Spark's workers.
+kernels: $(LIBRARY) ## compile the kernels ahead of time
 $(LIBRARY): $(STAMP) $(KERNEL_SOURCES)
 	$(BIN)/python -m tools.kernel_library
 	$(BIN)/stateproc warmup
 
-# For another machine: STATEPROC_WHEEL_MACHINE=aarch64 make wheel, with aarch64-linux-gnu-gcc to link.
 wheel: setup ## a wheel of this platform, with the compiled kernels, in dist
 	rm -rf build
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+# All on this machine: LLVM and the linker make libraries for any platform.
+WHEEL_PLATFORMS := linux-x86_64 linux-aarch64 darwin-aarch64 darwin-x86_64 win32-x86_64
+
+wheels: setup ## wheels of all platforms, in dist, and a look into their libraries
+	mkdir -p .cache/kernels
+	$(BIN)/python -m tools.kernel_library --required --reuse --platform all --folder .cache/kernels
+	for platform in $(WHEEL_PLATFORMS); do rm -rf build; STATEPROC_WHEEL_PLATFORM=$$platform \
+		$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist . || exit 1; done
+	$(BIN)/python -m tools.check_wheels dist/*.whl
+
+# Files of Debian's packages for another architecture, which are not installed.
+arm64-libraries:
+	mkdir -p .cache/arm64
+	dpkg --add-architecture arm64 && apt-get update -qq
+	cd .cache/arm64 && apt-get download -qq musl:arm64 libc6:arm64 && for package in *.deb; do dpkg -x $$package .; done
+
+test-wheels: setup ## run the kernels of wheels for musl, Windows and ARM: needs musl, wine64, qemu-user-static; not part of make test
+	mkdir -p .cache/kernels
+	$(BIN)/python -m tools.kernel_library --required --reuse --platform all --folder .cache/kernels
+	test -e .cache/arm64/lib || $(MAKE) arm64-libraries
+	$(PYTEST) tests/platforms
 
 demo: setup ## open a savepoint of a real job: catalog, values, maps, windows, timers, Kafka offsets
 	$(BIN)/stateproc inspect $(DEMO) --uids orders-from-kafka,orders-per-customer,revenue-per-product
@@ -189,5 +211,5 @@ docs: setup ## run the notebooks, with their pictures, in place
 
 clean: ## remove the virtual environment and everything made
 	rm -rf $(VENV) .cache .import_linter_cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache spark-warehouse
-	rm -f stateproc/codec/kernels-*.so
+	rm -f stateproc/codec/kernels-*
 	find stateproc readers writers tests -name __pycache__ -type d -prune -exec rm -rf {} +

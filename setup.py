@@ -1,4 +1,4 @@
-"""Build a wheel with the kernels compiled ahead of time, where numba and a C compiler are there; else a pure one.
+"""Build with the kernels compiled ahead of time, where numba and zig's linker are there; else without.
 
 Everything else about the project is in pyproject.toml.
 """
@@ -7,19 +7,33 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import subprocess
 import sys
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 
 from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
-MACHINE = os.environ.get("STATEPROC_WHEEL_MACHINE") or platform.machine()
-"""The machine that the wheel is for, if not this one: ``aarch64`` or ``x86_64``."""
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from tools.kernel_platforms import PLATFORMS, this_platform  # noqa: E402
+from tools.source_links import restore_links  # noqa: E402
+
+restore_links(HERE)
+
+PLATFORM = os.environ.get("STATEPROC_WHEEL_PLATFORM") or this_platform()
+"""The platform that the wheel is for, if not this one, by its name in ``tools/kernel_platforms.py``."""
+
+
+def build_library(*arguments: str) -> None:
+    """Run the tool that builds the library; it says what is missing, if anything is."""
+    # With pip's own path, on which it has put the packages that building needs.
+    paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    subprocess.run([sys.executable, "-m", "tools.kernel_library", "--reuse", *arguments], check=True, env=environment)
 
 
 class KernelDistribution(Distribution):
@@ -28,16 +42,11 @@ class KernelDistribution(Distribution):
     @cached_property
     def kernel_library(self) -> Path | None:
         """The library, built when it is first asked for."""
-        if find_spec("numba") is None:
-            print("no kernel library: numba is not installed where the wheel is built (see --no-build-isolation)")
-            return None
         folder = Path("build", "kernels").absolute()
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.iterdir():
             old.unlink()
-        tool = [sys.executable, "-m", "tools.kernel_library", "--reuse"]
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-        subprocess.run([*tool, "--machine", MACHINE, "--folder", str(folder)], check=True, env=environment)
+        build_library("--platform", PLATFORM, "--folder", str(folder))
         return next(folder.iterdir(), None)
 
     def has_ext_modules(self) -> bool:
@@ -50,6 +59,9 @@ class BuildWithKernels(build_py):
 
     def run(self) -> None:
         super().run()
+        if self.editable_mode:
+            build_library()
+            return
         for path in Path(self.build_lib, "stateproc", "demo", "notebooks").glob("*.ipynb"):
             notebook = json.loads(path.read_text(encoding="utf-8"))
             for cell in notebook["cells"]:
@@ -66,8 +78,7 @@ class PlatformWheel(bdist_wheel):
 
     def get_tag(self) -> tuple[str, str, str]:
         if self.distribution.has_ext_modules():
-            # The library needs nothing of a certain C library; 2_17 is the oldest that pip takes.
-            return "py3", "none", f"manylinux_2_17_{MACHINE}"
+            return "py3", "none", PLATFORMS[PLATFORM].wheel_tag
         return super().get_tag()
 
 

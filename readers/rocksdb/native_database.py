@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -140,8 +140,10 @@ def _provide(file: DatabaseFile, path: Path) -> None:
     source.read(0, 0)  # raises if it is missing or short
     local = _local_table(file)
     if local is not None:
-        path.symlink_to(local)
-        return
+        # Windows gives the right to make links to developers and administrators only.
+        with suppress(OSError):
+            path.symlink_to(local)
+            return
     with writing(StorePath(str(path))), path.open("wb") as target:
         for at in range(0, source.size, _COPY_BYTES):
             target.write(source.read(at, min(_COPY_BYTES, source.size - at)))

@@ -15,7 +15,7 @@ from stateproc.storage.concurrency import map_in_order
 from stateproc.storage.layout import CHECKPOINT_NAME, JOB_NAME, METADATA, SAVEPOINT_NAME
 from stateproc.storage.paths import refuse_missing
 from stateproc.storage.store import Entry, FileStatus, StorageOptions, StorePath, is_absent
-from stateproc.storage.uris import is_within, join
+from stateproc.storage.uris import is_within, join, real_path
 
 SHARED_DIRECTORIES = ("shared", "taskowned", "dstl")
 """Directories of a job with files that outlive a checkpoint: of incremental checkpoints, of tasks, of changelogs."""
@@ -114,7 +114,7 @@ def discover(
     """
     level = _distinct([_root(os.fspath(root), options) for root in roots])
     found = Discovery(tuple(root.uri for root in level))
-    walk = _DirectoryWalk(tuple(os.path.realpath(root.uri) for root in level if root.is_local))
+    walk = _DirectoryWalk(tuple(real_path(root.uri) for root in level if root.is_local))
     first = True
     while level:
         children: list[StorePath] = []
@@ -206,7 +206,7 @@ class _DirectoryWalk:
         """Whether to follow a link: not to what is visited anyway, nor to a directory that contains the link."""
         if not entry.link:
             return True
-        target = os.path.realpath(entry.path.uri)
+        target = real_path(entry.path.uri)
         known = any(is_within(target, root) or is_within(root, target) for root in self.real_roots)
         if known or target in self.followed:
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import signal
 import sys
@@ -70,6 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         A status of ``stateproc.cli.exit_status``; 130 after Ctrl-C. Arguments that cannot be parsed exit with 2.
     """
+    _print_unicode()
     parser = command_parser()
     if _COMPLETING in os.environ:
         from stateproc.cli.commands.completion import complete  # Lazy: start-up.
@@ -90,6 +92,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+
+
+def _print_unicode() -> None:
+    """Print UTF-8 to files and pipes on Windows, too, whose code pages lack marks and lines of tables."""
+    if sys.platform == "win32":
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(encoding="utf-8")
 
 
 @contextmanager

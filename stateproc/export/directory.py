@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import asdict
 from urllib.parse import quote
 
@@ -83,6 +84,8 @@ def _remove_files(manifest: ExportManifest) -> None:
 
 def _is_inside(path: str) -> bool:
     """Return whether a path of a manifest, which others may have edited, stays within the directory."""
+    if os.sep != "/" and (os.sep in path or ":" in path):
+        return False
     return not path.startswith("/") and ".." not in path.split("/") and "://" not in path
 
 

@@ -18,10 +18,12 @@ from stateproc.storage.layout import CHECKPOINT_NAME, JOB_NAME, is_flink_directo
 from stateproc.storage.uris import (
     absolute,
     basename,
+    is_absolute,
     is_within,
     join,
     normalize,
     parent,
+    real_path,
     scheme_of,
     store_kind,
 )
@@ -64,7 +66,7 @@ class CheckpointRoots:
     def __post_init__(self) -> None:
         directories = [self.directory]
         if scheme_of(self.directory) == "file":
-            directories.append(os.path.realpath(self.directory))
+            directories.append(real_path(self.directory))
         object.__setattr__(self, "own", tuple(dict.fromkeys(root for one in directories for root in _layout(one))))
         object.__setattr__(self, "_bases", tuple(_above(self.directory)))
 
@@ -118,23 +120,23 @@ class CheckpointRoots:
             return True
         path = normalize(uri)
         if os.path.islink(path):
-            return self._holds(os.path.realpath(path), path)
+            return self._holds(real_path(path), path)
         head, _, name = path.rpartition("/")
         if name in ("", ".", ".."):
-            return self._holds(os.path.realpath(path), path)
+            return self._holds(real_path(path), path)
         known = self._linked.get(head)
         if known is None:
-            known = self._linked[head] = self._holds(join(os.path.realpath(head or "/"), name), path)
+            known = self._linked[head] = self._holds(join(real_path(head or "/"), name), path)
         return known or path in self.allowed or path in self.targets
 
     def _holds(self, real: str, path: str) -> bool:
         roots = (*self.own, *self.allowed, *self.targets)
-        if any(is_within(real, os.path.realpath(root)) for root in roots if scheme_of(root) == "file"):
+        if any(is_within(real, real_path(root)) for root in roots if scheme_of(root) == "file"):
             return True
         for base in self._bases:
             name = path[len(base) + 1 :].partition("/")[0]
             if is_within(path, base) and is_flink_directory(name):
-                return is_within(real, join(os.path.realpath(base), name))
+                return is_within(real, join(real_path(base), name))
         return False
 
 
@@ -183,7 +185,7 @@ def _place(uri: str) -> _Place | None:
         return None
     store = store_kind(uri)
     if store == "file":
-        return (store, "", _resolved(uri.split("/"))) if uri.startswith("/") else None
+        return (store, "", _resolved(uri.split("/"))) if is_absolute(uri) else None
     rest = uri.partition(":")[2]
     authority, _, path = rest[2:].partition("/") if rest.startswith("//") else ("", "", rest.lstrip("/"))
     parts = path.split("/") if path else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -23,7 +22,7 @@ from stateproc.storage.claimed_files import ClaimedFiles
 from stateproc.storage.paths import SnapshotLocation
 from stateproc.storage.remote_memory import SMALL_READ, RemoteMemory, StoredFile
 from stateproc.storage.store import REQUEST_BYTES, StorePath
-from stateproc.storage.uris import KNOWN_SCHEMES, absolute, join, normalize, parent, scheme_of
+from stateproc.storage.uris import KNOWN_SCHEMES, absolute, is_absolute, join, normalize, parent, real_path, scheme_of
 
 # Say of one handle which of its paths may be followed, and what is wrong with one that may not.
 
@@ -58,7 +57,7 @@ class FollowRule:
 
     def linked(self, path: str) -> UntrustedPath:
         """Return the error for a path that leads out of the roots by a symbolic link."""
-        real = os.path.realpath(path)
+        real = real_path(path)
         return UntrustedPath(
             f"a file of the snapshot is a symbolic link to {real}, outside of {self.roots.outermost}; {self._handle} "
             "names it, and it is not followed",
@@ -417,7 +416,7 @@ def _places(handle: FileHandle | SegmentHandle, location: SnapshotLocation) -> t
     written = normalize(path)
     mapped = _mapped(written, location)
     scheme = scheme_of(written)
-    if scheme == "file" and not written.startswith("/"):
+    if scheme == "file" and not is_absolute(written):
         raise CorruptSnapshot(f"'{path}' is no absolute path", where=where)
     follows = written in mapped or location.roots.contains(written)
     if scheme not in KNOWN_SCHEMES and scheme != scheme_of(location.directory.uri):

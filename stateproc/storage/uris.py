@@ -6,6 +6,7 @@ import os
 import re
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
+_DRIVE = re.compile(r"^/?([A-Za-z]:)(?=/|$)")
 
 _FSSPEC_NAMES = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "wasb": "abfs", "wasbs": "abfss", "gs": "gcs"}
 """Flink's and Hadoop's schemes that have another name in fsspec."""
@@ -16,9 +17,14 @@ KNOWN_SCHEMES = frozenset({"file", "hdfs", "viewfs", "webhdfs", *_OBJECT_STORES,
 """Schemes in which Flink stores snapshots; a handle with another scheme is not followed."""
 
 
+def _scheme(uri: str) -> re.Match[str] | None:
+    match = _SCHEME.match(uri)
+    return None if match and os.sep != "/" and _DRIVE.match(uri) else match
+
+
 def scheme_of(uri: str) -> str:
     """The scheme of a URI, in lower case; "file" for local paths."""
-    match = _SCHEME.match(uri)
+    match = _scheme(uri)
     found = match.group(1).lower() if match else "file"
     return "file" if found == "local" else found
 
@@ -27,17 +33,36 @@ def normalize(uri: str) -> str:
     """Return ``uri`` without trailing slashes, and file URIs in any spelling as plain local paths."""
     if scheme_of(uri) == "file":
         path = uri
-        match = _SCHEME.match(uri)
+        match = _scheme(uri)
         if match:
             path = "/" + uri[match.end() :].lstrip("/").removeprefix("localhost/")
-        return path.rstrip("/") or "/"
+        return _with_slashes(path.rstrip("/") or "/")
     return uri.rstrip("/")
+
+
+def _with_slashes(path: str) -> str:
+    """Return a local path as it is everywhere in the package: with slashes, on Windows such as ``C:/folder``."""
+    if os.sep == "/":
+        return path
+    path = path.replace(os.sep, "/")
+    drive = _DRIVE.match(path)
+    return f"{drive[1]}/{path[drive.end() :].strip('/')}" if drive else path
+
+
+def is_absolute(path: str) -> bool:
+    """Whether a local path, with slashes, means the same in every directory."""
+    return path.startswith("/") if os.sep == "/" else _DRIVE.match(path) is not None or path.startswith("//")
+
+
+def real_path(path: str) -> str:
+    """Return a local path with symbolic links followed, with slashes."""
+    return _with_slashes(os.path.realpath(path))
 
 
 def absolute(uri: str) -> str:
     """Return ``uri`` in a form that means the same to every process: ``~`` and relative paths resolved."""
     uri = normalize(uri)
-    return os.path.abspath(os.path.expanduser(uri)) if scheme_of(uri) == "file" else uri
+    return _with_slashes(os.path.abspath(os.path.expanduser(uri))) if scheme_of(uri) == "file" else uri
 
 
 def store_kind(uri: str) -> str:
@@ -63,7 +88,9 @@ def join(directory: str, *names: str) -> str:
 
 def parent(uri: str) -> str:
     """Return the directory that contains ``uri``; a root is its own parent."""
-    head, slash, _ = uri.rpartition("/")
+    head, slash, name = uri.rpartition("/")
+    if name and os.sep != "/" and _DRIVE.fullmatch(head):
+        return f"{head}/"
     if not slash or head.endswith(("/", ":")):
         return uri
     return head or "/"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -149,7 +150,9 @@ def rename(source: StorePath, target: StorePath) -> None:
 
 
 def sync_directory(directory: str) -> None:
-    """Make the entries of a local directory durable (fsync)."""
+    """Make the entries of a local directory durable (fsync); Windows opens no directories and needs none to be."""
+    if sys.platform == "win32":
+        return
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)

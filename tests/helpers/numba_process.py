@@ -43,7 +43,7 @@ class NumbaProcess:
         Args:
             program: A Python file. It may import its neighbours.
             environment: All environment variables of the program.
-            stderr: The path of a terminal to use for standard error; without it the program's errors are collected.
+            stderr: The path of a file to use for standard error; without it the program's errors are collected.
 
         Raises:
             AssertionError: The program failed; the message is its standard error.

@@ -6,7 +6,6 @@ were killed; a write without its marker cannot complete. So at most one of sever
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +16,7 @@ from stateproc.metadata.handles import KeyGroupsHandle, RelativeFileHandle, Stre
 from stateproc.metadata.writer import write_metadata
 from stateproc.storage.layout import METADATA
 from stateproc.storage.store import Entry, StorePath
-from stateproc.storage.uris import absolute, same_store, scheme_of
+from stateproc.storage.uris import absolute, real_path, same_store, scheme_of
 from stateproc.storage.writing import make_directory, publish, remove, remove_empty_directory, remove_quietly
 from stateproc.writers.commit.staging import Staging, new_run, run_of_file, run_of_marker
 
@@ -252,7 +251,7 @@ def _refuse_source(directory: str, source: str) -> None:
 
 
 def _real(uri: str) -> str:
-    return os.path.realpath(uri) if scheme_of(uri) == "file" else same_store(uri)
+    return real_path(uri) if scheme_of(uri) == "file" else same_store(uri)
 
 
 def _refuse_taken(staging: Staging, overwrite: bool) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -151,9 +152,21 @@ class SpilledBatch:
 
     def _chunks(self, start: int, length: int) -> Iterator[bytes]:
         """The bytes in as many reads as the system needs. Threads share no position in the file."""
-        while length and (chunk := os.pread(self.file.fileno(), length, start)):
+        while length and (chunk := _read_at(self.file, length, start)):
             yield chunk
             start, length = start + len(chunk), length - len(chunk)
+
+
+_moving = threading.Lock()
+"""Held while a file's position is moved and used, where files cannot be read from a position (Windows)."""
+
+
+def _read_at(file: IO[bytes], length: int, start: int) -> bytes:
+    if hasattr(os, "pread"):
+        return os.pread(file.fileno(), length, start)
+    with _moving:
+        file.seek(start)
+        return file.read(length)
 
 
 class SpilledEntries:

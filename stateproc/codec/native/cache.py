@@ -117,7 +117,8 @@ def _candidates(chosen: str | None) -> Iterator[Path]:
         home = os.path.expanduser("~")
         if os.path.isabs(home) and os.path.isdir(home):
             yield Path(home, ".cache", "stateproc")
-    yield Path(tempfile.gettempdir(), f"stateproc-{os.geteuid()}")
+    # On Windows each user has a folder for temporary files.
+    yield Path(tempfile.gettempdir(), f"stateproc-{os.geteuid()}" if hasattr(os, "geteuid") else "stateproc")
 
 
 class UnsafeCacheFolder(Exception):
@@ -141,10 +142,12 @@ def _make_private(folder: Path) -> None:
         status = folder.lstat()
         if not stat.S_ISDIR(status.st_mode):
             raise UnsafeCacheFolder(f"{folder} is not a directory") from None
-        if status.st_uid != os.geteuid():
-            raise UnsafeCacheFolder(f"{folder} belongs to another user") from None
-        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise UnsafeCacheFolder(f"{folder} can be written by other users") from None
+        # Windows has neither: what is in a user's profile is his by inherited access rights.
+        if hasattr(os, "geteuid"):
+            if status.st_uid != os.geteuid():
+                raise UnsafeCacheFolder(f"{folder} belongs to another user") from None
+            if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise UnsafeCacheFolder(f"{folder} can be written by other users") from None
     tempfile.TemporaryFile(dir=folder).close()
 
 

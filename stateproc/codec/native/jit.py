@@ -145,7 +145,8 @@ def native_call(name: str, signature: Signature, entry: Callable[[Any], int]) ->
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-COMPILING = "compiling kernels, once, about 25 s"
+COMPILING = "compiling kernels with numba, once, about 25 s"
+AVOIDED = "`stateproc warmup` does it ahead of time; how to install compiled kernels: docs/install.md"
 EXPORTED: dict[str, Kernel] = {}
 """The exported kernels of the modules imported so far, by their symbols in the library."""
 _lock = threading.RLock()
@@ -200,15 +201,16 @@ class Kernel:
     @property
     def is_cached(self) -> bool:
         """Whether the machine code that numba made is on disk."""
-        folder = Path(self.dispatcher.stats.cache_path or "/dev/null")
-        return any(folder.glob(f"*.{self.function.__name__}-*.nbi"))
+        folder = self.dispatcher.stats.cache_path
+        return bool(folder) and any(Path(folder).glob(f"*.{self.function.__name__}-*.nbi"))
 
     def announce(self) -> None:
-        """Say on a terminal, once, that kernels are being compiled."""
+        """Say on standard error, once, that kernels are being compiled, why, and how to avoid it."""
         global _announced
-        if not _announced and sys.stderr.isatty() and not self.is_cached:
+        if not _announced and not self.is_cached:
             _announced = True
-            print(COMPILING, file=sys.stderr, flush=True)
+            reason = kernel_library().reason or f"{self.function.__name__} is not in the library"
+            print(f"{COMPILING}: {reason}. {AVOIDED}", file=sys.stderr, flush=True)
 
 
 _announced = False

@@ -1,7 +1,8 @@
 """Load the kernels that were compiled ahead of time into a shared library, where it fits this machine and sources.
 
-The library is built by ``tools/kernel_library.py``, contains every kernel declared with ``@exported``, and is a file
-beside this module. With it numba is not imported at all; without it numba compiles kernels when they are called.
+The library is built by ``tools/kernel_library.py``, contains every kernel declared with ``@exported``, and is a file in
+the folder above this module's. With it numba is not imported at all; without it numba compiles kernels when they are
+called.
 """
 
 from __future__ import annotations
@@ -9,13 +10,18 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-import platform
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from stateproc.codec.native.file_names import library_name, machine_name
+from stateproc.codec.native.self_check import wrong_kernel
 
 KERNELS_VARIABLE = "STATEPROC_KERNELS"
 """Environment variable: ``numba`` or ``library`` forces the one or the other."""
@@ -33,9 +39,16 @@ CPU_FLAGS = {
 }
 """What the code in the library needs, as /proc/cpuinfo names it: x86-64-v2, and the base of ARMv8."""
 
+_PF_SSE4_2 = 38
+"""PF_SSE4_2_INSTRUCTIONS_AVAILABLE of Windows' IsProcessorFeaturePresent."""
+
 
 class LibraryUnusable(Exception):
     """The library cannot be used here; the message says why."""
+
+
+class WrongLibrary(LibraryUnusable):
+    """The library fits this machine by all that can be seen, and yet a kernel in it does not answer as it must."""
 
 
 class KernelLibrary:
@@ -58,6 +71,24 @@ class KernelLibrary:
             return None
         function.argtypes, function.restype = [ctypes.c_void_p], ctypes.c_int32
         return function
+
+    def call(self, symbol: str, *arguments: Any) -> int:
+        """Run an exported kernel with integers and arrays in C order, as ``jit.native_call`` does for its signature.
+
+        Returns:
+            The first word after the call: the first result, if the kernel has one.
+
+        Raises:
+            WrongLibrary: The kernel is not there, or failed.
+        """
+        words: list[int] = []
+        for argument in arguments:
+            words += [argument.ctypes.data, *argument.shape] if isinstance(argument, np.ndarray) else [int(argument)]
+        block = np.array(words, dtype=np.int64)
+        entry = self.entry(symbol)
+        if entry is None or entry(block.ctypes.data) != 0:
+            raise WrongLibrary(f"{self.path}: kernel {symbol} cannot be called")
+        return int(block[0])
 
 
 @dataclass(frozen=True)
@@ -85,6 +116,9 @@ def kernel_library() -> LibraryChoice:
     except LibraryUnusable as error:
         if chosen == "library":
             raise
+        if isinstance(error, WrongLibrary):
+            advice = "numba compiles the kernels instead; please report it with the kind of machine"
+            warnings.warn(f"{error}: {advice}", RuntimeWarning, stacklevel=2)
         return LibraryChoice(None, str(error))
 
 
@@ -101,16 +135,15 @@ def native_entry(function: Callable[..., Any]) -> Callable[[Any], int] | None:
     return entry
 
 
-def library_name(machine: str | None = None) -> str:
-    """Return the file name of the library of a machine, as ``platform.machine()`` names it; None: of this one."""
-    return f"kernels-{sys.platform}-{machine or platform.machine()}.so"
-
-
 def open_library(path: Path, cpuinfo: Path = Path("/proc/cpuinfo")) -> KernelLibrary:
-    """Load a library if this CPU runs it and it was compiled from these sources; otherwise raise LibraryUnusable."""
+    """Load a library if this CPU runs it, it was compiled from these sources, and its kernels answer as they must.
+
+    Raises:
+        LibraryUnusable: It does not fit; WrongLibrary: it fits and is wrong.
+    """
     if not path.exists():
         raise LibraryUnusable(f"there is no {path}")
-    missing = CPU_FLAGS.get(platform.machine(), frozenset({"a known CPU"})) - _cpu_flags(cpuinfo)
+    missing = _missing_flags(cpuinfo)
     if missing:
         raise LibraryUnusable(f"this CPU lacks {', '.join(sorted(missing))}")
     try:
@@ -121,6 +154,9 @@ def open_library(path: Path, cpuinfo: Path = Path("/proc/cpuinfo")) -> KernelLib
     _, *files = text.splitlines()
     if text != sources_text(files):
         raise LibraryUnusable(f"{path} was compiled from other sources")
+    symbol = wrong_kernel(library.call)
+    if symbol is not None:
+        raise WrongLibrary(f"{path}: kernel {symbol} gives a wrong answer on this machine")
     return library
 
 
@@ -145,9 +181,22 @@ def symbol_of(function: Callable[..., Any]) -> str:
 def has_crc32c(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     """Whether kernels may be compiled to the CRC-32C instruction of x86-64-v2; a library for x86-64 always is."""
     machine = os.environ.get(TARGET_MACHINE_VARIABLE)
-    return machine == "x86_64" or (
-        machine is None and platform.machine() == "x86_64" and "sse4_2" in _cpu_flags(cpuinfo)
-    )
+    if machine is not None:
+        return machine == "x86_64"
+    return machine_name() == "x86_64" and "sse4_2" not in _missing_flags(cpuinfo)
+
+
+def _missing_flags(cpuinfo: Path) -> frozenset[str]:
+    """Return what the library needs of a CPU and this one lacks, or is not known to have."""
+    needed = CPU_FLAGS.get(machine_name())
+    if needed is None:
+        return frozenset({"a known CPU"})
+    if sys.platform == "darwin":
+        return frozenset()  # Every Mac that runs macOS 11 has them.
+    if sys.platform == "win32" and needed:
+        present = ctypes.windll.kernel32.IsProcessorFeaturePresent(_PF_SSE4_2)
+        return frozenset() if present else frozenset({"sse4_2"})
+    return needed - _cpu_flags(cpuinfo)
 
 
 def _cpu_flags(cpuinfo: Path) -> set[str]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,10 +20,12 @@ from stateproc.codec.array_types import Flags, Longs
 from stateproc.codec.native import jit
 from stateproc.codec.native import library as kernel_library
 from stateproc.codec.native.exports import exported_kernels, kernel_modules
-from stateproc.codec.native.library import LibraryUnusable, library_name, open_library, sources_text
+from stateproc.codec.native.file_names import library_name
+from stateproc.codec.native.library import LibraryUnusable, WrongLibrary, open_library, sources_text
+from stateproc.codec.native.self_check import wrong_kernel
 from tests.helpers.fixtures import fixtures
 from tests.helpers.kernel_library import require_library
-from tests.helpers.paths import ROOT
+from tests.helpers.paths import FIXTURES, ROOT
 
 # Find kernels and the Python code that calls them, in the sources.
 
@@ -186,6 +189,108 @@ def test_a_file_that_is_no_library_is_not_loaded(tmp_path: Path) -> None:
     (tmp_path / "kernels.so").write_bytes(b"no library")
     with pytest.raises(LibraryUnusable, match="cannot be loaded: "):
         open_library(tmp_path / "kernels.so")
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "feature", "missing"),
+    [
+        ("darwin", "arm64", 0, ""),
+        ("darwin", "x86_64", 0, ""),
+        ("darwin", "ppc", 0, "this CPU lacks a known CPU"),
+        ("win32", "AMD64", 1, ""),
+        ("win32", "AMD64", 0, "this CPU lacks sse4_2"),
+    ],
+)
+def test_cpus_without_proc(
+    system: str,
+    machine: str,
+    feature: int,
+    missing: str,
+    library: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+    kernel32 = SimpleNamespace(IsProcessorFeaturePresent=lambda number: asked.append(number) or feature)
+    monkeypatch.setattr("ctypes.windll", SimpleNamespace(kernel32=kernel32), raising=False)
+    monkeypatch.setattr("sys.platform", system)
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    if missing:
+        with pytest.raises(LibraryUnusable, match=f"^{missing}$"):
+            open_library(library, tmp_path / "none")
+    else:
+        open_library(library, tmp_path / "none")
+    assert asked == ([38] if system == "win32" else [])
+    assert kernel_library.has_crc32c(tmp_path / "none") == (machine in ("x86_64", "AMD64") and not missing)
+
+
+def _damaged(library: Path, folder: Path) -> Path:
+    """A copy of the library in which a constant of Murmur 3 is another one."""
+    content = library.read_bytes()
+    constant = 0xCC9E2D51.to_bytes(4, "little")
+    assert constant in content
+    damaged = folder / library.name
+    damaged.write_bytes(content.replace(constant, 0xCC9E2D53.to_bytes(4, "little")))
+    return damaged
+
+
+def test_a_library_that_answers_wrongly_is_not_used(library: Path, tmp_path: Path) -> None:
+    open_library(library)
+    with pytest.raises(WrongLibrary, match=r"kernel keygroups__kernels__murmur3_hashes gives a wrong answer on this m"):
+        open_library(_damaged(library, tmp_path))
+
+
+def test_a_library_without_a_kernel_is_not_used(library: Path) -> None:
+    opened = open_library(library)
+    with pytest.raises(WrongLibrary, match="kernel stateproc__none cannot be called"):
+        opened.call("stateproc__none", 1)
+
+
+def test_numba_gives_the_answers_that_libraries_are_checked_by() -> None:
+    """The expected values are those of the kernels themselves, whatever compiles them."""
+
+    def call(symbol: str, *arguments: object) -> int:
+        kernel = kernels[symbol]
+        called.append(symbol)
+        result = kernel(*arguments)
+        return int(result[0] if isinstance(result, tuple) else result or 0)
+
+    kernels, called = exported_kernels(), []
+    assert wrong_kernel(call) is None
+    assert len(called) == 6
+
+
+WRONG = """
+import sys
+from pathlib import Path
+from stateproc.codec.native import library
+library.library_name = lambda: sys.argv[1]
+import stateproc
+for operator in stateproc.open(sys.argv[2]).operators:
+    for state in operator.states:
+        print(operator.uid, state.name, state.to_arrow().to_pylist())
+print("numba" in sys.modules)
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+def test_reading_with_a_wrong_library_warns_once_and_is_right(library: Path, tmp_path: Path) -> None:
+    """Numba compiles the kernels instead."""
+    outputs = []
+    for path in (library, _damaged(library, tmp_path)):
+        command = [sys.executable, "-c", WRONG, str(path), str(FIXTURES / "1.20/demo/snapshot")]
+        environment = {name: value for name, value in os.environ.items() if name != "STATEPROC_KERNELS"}
+        done = subprocess.run(command, env={**environment, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        outputs.append(done)
+    right, wrong = outputs
+    assert right.stdout.splitlines()[-1] == "False"
+    assert wrong.stdout.splitlines()[-1] == "True"
+    assert right.stdout.splitlines()[:-1] == wrong.stdout.splitlines()[:-1] != []
+    assert right.stderr == ""
+    assert wrong.stderr.count("RuntimeWarning: ") == 1
+    assert "gives a wrong answer on this machine: numba compiles the kernels instead; please report it" in wrong.stderr
 
 
 CHOICE = """
