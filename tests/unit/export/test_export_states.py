@@ -72,12 +72,12 @@ def test_all_states_timers_and_offsets_are_exported(tmp_path: Path) -> None:
         ("orders-per-customer", "profile", 300),
         ("orders-per-customer", "event timers", 300),
         ("orders-from-kafka", "SourceReaderState", 5),
-        (None, "kafka offsets", 6),
+        (None, "offsets", 6),
     }
     for entry in manifest.states:
         if entry.operator is not None:
             assert_parquet_equals(manifest, entry, state_of(demo(), entry))
-    offsets = pa.parquet.read_table(tmp_path / "out/kafka-offsets")
+    offsets = pa.parquet.read_table(tmp_path / "out/offsets")
     assert sorted(offsets.column("partition").to_pylist()) == [0, 1, 2, 3, 4, 5]
     saved = json.loads((tmp_path / "out/manifest.json").read_text())
     assert saved == json.loads(json.dumps(manifest.to_dict()))
