@@ -167,6 +167,10 @@ test-newest: wheel ## unit tests of test-fast with the newest of all dependencie
 # PANDAS=2.2 with that release of pandas, and numba; without PANDAS neither is installed.
 PANDAS ?= none
 PANDAS_VENV := .cache/pandas-$(PANDAS)
+# What is about the two packages, or imports them.
+PANDAS_TESTS := $(if $(filter none,$(PANDAS)),$(addprefix --ignore=tests/unit/,model/test_pandas_frames.py \
+	writers/local/test_pandas_bootstrap.py cli/test_warmup.py tools/test_kernel_library.py $(addprefix codec/, \
+	test_jit_cache.py test_jit_threads.py test_intrinsics.py test_kernel_library.py)))
 
 test-pandas: setup ## unit tests of test-fast with PANDAS=2.2 (or another release), or without pandas and numba; not part of make test
 	test -e $(PANDAS_VENV)/.installed || $(PYTHON) -m venv $(PANDAS_VENV)
@@ -174,7 +178,7 @@ test-pandas: setup ## unit tests of test-fast with PANDAS=2.2 (or another releas
 	$(PANDAS_VENV)/bin/pip install --quiet --requirement $(PANDAS_VENV)/requirements.txt $(TEST_TOOLS) \
 		$(if $(filter-out none,$(PANDAS)),'pandas==$(PANDAS).*' numba)
 	touch $(PANDAS_VENV)/.installed
-	$(call in_venv,$(PANDAS_VENV)) -m pytest -n auto --dist worksteal -m "$(FAST_TESTS)" tests/unit
+	$(call in_venv,$(PANDAS_VENV)) -m pytest -n auto --dist worksteal -m "$(FAST_TESTS)" $(PANDAS_TESTS) tests/unit
 
 test-docs: setup ## every command and snippet of README and docs, the demo and the notebook
 	$(PYTEST) tests/docs

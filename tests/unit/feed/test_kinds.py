@@ -262,4 +262,3 @@ def test_a_feed_is_shown_with_its_commits() -> None:
     assert "_change_type" in html and "chk-7" in html
     assert pa.table(feed).equals(feed.to_arrow())
     assert feed.head(2).num_rows == 2
-    assert len(feed.to_pandas()) == feed.to_arrow().num_rows

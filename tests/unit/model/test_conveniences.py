@@ -138,7 +138,6 @@ def test_where_filters_rows_as_on_the_command_line() -> None:
     found = state.to_arrow(where="value.total > 450", columns=["key"])
     assert found.column_names == ["key"] and 299 in found.column("key").to_pylist()
     assert state.to_reader(where="key IN (1, 2)").read_all().num_rows == 2
-    assert len(state.to_pandas(where="key_group = 29 AND key = 42")) == 1
     assert state.to_arrow(where="key < 100", keys=[42]).column("key").to_pylist().count(42) == 1
     with pytest.raises(InvalidOption, match="where: no field 'nam' in value"):
         state.to_arrow(where="value.nam = 1")

@@ -16,6 +16,7 @@ import stateproc
 from stateproc.errors import InvalidOption
 from stateproc.model.row_access import PANDAS_DTYPES, to_frame
 from tests.helpers.fixtures import Fixture, fixtures
+from tests.helpers.paths import DEMO, FIXTURES
 from tests.helpers.sweeps import sampled
 
 
@@ -171,3 +172,42 @@ def test_states_of_flink(fixture: Fixture, dtypes: str) -> None:
             frame = state.to_pandas(dtypes=dtypes)
             assert pa.Table.from_pandas(frame, schema=table.schema, preserve_index=False).equals(table)
             assert not [dtype for dtype in frame.dtypes if str(dtype) in ("float64", "object", "datetime64[ns]")]
+
+
+@pytest.mark.parametrize(
+    "name", ["1.20/kitchen-hashmap-canonical", "1.20/kitchen-rocksdb-incremental", "2.3/kitchen-hashmap-canonical"]
+)
+def test_pandas_data_frames_keep_every_value(name: str) -> None:
+    fixture = next(item for item in fixtures() if item.name == name)
+    compared = 0
+    for state in fixture.open().states:
+        if state.problem is None:
+            table = state.to_arrow()
+            frame = state.to_pandas()
+            assert pa.Table.from_pandas(frame, schema=table.schema, preserve_index=False).equals(table)
+            assert all(isinstance(dtype, pd.ArrowDtype) for dtype in frame.dtypes)
+            compared += 1
+    assert compared > 10
+
+
+def test_a_condition_keeps_its_rows() -> None:
+    state = stateproc.open(str(DEMO)).operator("orders-per-customer").state("profile")
+    assert state.to_pandas(where="key_group = 29 AND key = 42")["key"].tolist() == [42]
+
+
+def test_a_feed_has_the_rows_of_its_table() -> None:
+    chain = str(FIXTURES / "1.20/chain-rocksdb/snapshot")
+    feed = stateproc.changes(chain, uid="chain", state="sum", starting_checkpoint=6)
+    assert len(feed.to_pandas()) == feed.to_arrow().num_rows
+
+
+@pytest.mark.parametrize("dtypes", PANDAS_DTYPES)
+def test_what_is_assigned_changes_neither_the_table_nor_other_frames(dtypes: str) -> None:
+    """Frames share memory with the table; pandas 3 copies on write, pandas 2 copies where it cannot write."""
+    table = pa.table({"long": [1, 2, 3], "text": ["a", "b", None]})
+    frame, other = to_frame(table, dtypes), to_frame(table, dtypes)
+    frame.loc[0, "long"] = 7
+    frame.loc[1, "text"] = "z"
+    assert frame["long"].tolist()[0] == 7
+    assert table["long"].to_pylist() == other["long"].tolist() == [1, 2, 3]
+    assert table["text"].to_pylist() == ["a", "b", None]

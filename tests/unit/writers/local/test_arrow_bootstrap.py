@@ -95,12 +95,11 @@ def test_every_kind_of_keyed_state(tmp_path: Path, form: str) -> None:
         lambda table, path: table.combine_chunks().to_batches()[0],
         lambda table, path: table.to_reader(max_chunksize=100),
         lambda table, path: pl.from_arrow(table),
-        lambda table, path: table.to_pandas(),
         lambda table, path: dataset(table, path),
         lambda table, path: table.set_column(1, "value", table["value"].dictionary_encode()),
         lambda table, path: table.set_column(1, "value", table["value"].cast(pa.large_string())),
     ],
-    ids=["table", "batch", "reader", "polars", "pandas", "dataset", "dictionary", "large-string"],
+    ids=["table", "batch", "reader", "polars", "dataset", "dictionary", "large-string"],
 )
 def test_every_form_of_arrow_data(tmp_path: Path, made: Callable[[pa.Table, Path], Any]) -> None:
     table = rows().select(["key", "value", "space"])
