@@ -1,5 +1,8 @@
 """Run all benchmarks, one after another: ``make bench`` or ``python -m benchmarks [--keys N] [--without-flink]``.
 
+Each figure is printed when it is measured, with the wanted one beside it where there is one, and all of them again as a
+table at the end; ``--json`` prints them as JSON instead of the table.
+
 The snapshots (a canonical savepoint; checkpoints of RocksDB, of the heap and of a changelog) are made by real Flink
 once and kept in the cache ($STATEPROC_CACHE, default ~/.cache/stateproc). ``--threads`` runs the comparison of threads
 only.
@@ -17,6 +20,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from benchmarks.start_up import LIMITS
 
 ROOT = Path(__file__).resolve().parent.parent
 FORMATS = ("canonical", "incremental", "heap", "changelog")
@@ -63,28 +68,76 @@ def bootstrap(keys: int, backends: Sequence[str]) -> dict[str, Any]:
     return figures
 
 
+RUNS = ("first", "second")
+WANTED: dict[str, tuple[str, float]] = {
+    "of the rate of prebuilt batches": (">=", 0.9),
+    "of the state's bytes": ("<=", 0.05),
+    "reading, MB": ("<=", 200),
+    "times as fast here": (">=", 20),
+    **{f"{command[0]}, {run}, CPU seconds": ("<=", limits[0]) for command, limits in LIMITS.items() for run in RUNS},
+    **{f"{command[0]}, {run}, megabytes": ("<=", limits[1]) for command, limits in LIMITS.items() for run in RUNS},
+}
+"""What figures whose names end so are to be."""
+
+
+class Report(dict[str, Any]):
+    """Figures by benchmark, each shown on stderr as it is added."""
+
+    def __setitem__(self, name: str, found: Any) -> None:
+        super().__setitem__(name, found)
+        for line in lines_of(name, found):
+            print(line, file=sys.stderr, flush=True)
+
+
+def lines_of(name: str, found: Any) -> list[str]:
+    """Return a line per figure: its name, the figure, and what it is to be."""
+    if isinstance(found, dict):
+        return [line for key, value in found.items() for line in lines_of(f"{name}, {key}", value)]
+    shown = str(found)
+    if isinstance(found, int | float):
+        shown = f"{found:,.0f}" if isinstance(found, int) or abs(found) >= 1000 else f"{found:.3g}"
+    wanted = next((rule for ending, rule in WANTED.items() if name.endswith(ending)), None)
+    if wanted is None or not isinstance(found, int | float):
+        return [f"{name:<70} {shown:>14}"]
+    sign, bound = wanted
+    is_met = found >= bound if sign == ">=" else found <= bound
+    return [f"{name:<70} {shown:>14}   wanted {sign} {bound:g}{'' if is_met else '   MISSED'}"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=5_000_000)
     parser.add_argument("--without-flink", action="store_true", help="leave the State Processor API out")
     parser.add_argument("--threads", action="store_true", help="compare one thread with several, and nothing else")
+    parser.add_argument("--json", action="store_true", help="print all figures as JSON at the end")
     arguments = parser.parse_args()
-    threads = {form: bench("threads", str(snapshot(arguments.keys, form))) for form in FORMATS}
-    if arguments.threads:
-        print(json.dumps(threads, indent=2))
+    figures = Report()
+    for form in FORMATS:
+        figures[f"threads, {form}"] = bench("threads", str(snapshot(arguments.keys, form)))
+    if not arguments.threads:
+        measure(figures, arguments.keys, with_flink=not arguments.without_flink)
+    if arguments.json:
+        print(json.dumps(figures, indent=2))
         return
-    figures: dict[str, Any] = {"start-up": bench("start_up"), "threads": threads, "codec": bench("bench", "codec")}
+    print("\n".join(line for name, found in figures.items() for line in lines_of(name, found)))
+
+
+def measure(figures: Report, keys: int, *, with_flink: bool) -> None:
+    """Add the figures of all benchmarks but that of threads."""
+    figures["start-up"] = bench("start_up")
+    figures["codec"] = bench("bench", "codec")
     figures["codec, numba"] = bench("bench", "codec", kernels="numba")
     for name, backend in (("savepoint", "hashmap"), ("incremental checkpoint", "rocksdb")):
-        path = snapshot(arguments.keys, "incremental" if backend == "rocksdb" else "canonical")
-        figures[name] = {kind: bench("bench", kind, str(path)) for kind in ("spark", "memory", "lookup")}
-        if not arguments.without_flink:
-            figures[name]["state processor api"] = state_processor(figures[name]["spark"], path, backend)
+        path = snapshot(keys, "incremental" if backend == "rocksdb" else "canonical")
+        for kind in ("spark", "memory", "lookup"):
+            figures[f"{name}, {kind}"] = bench("bench", kind, str(path))
+        if with_flink:
+            api = state_processor(figures[f"{name}, spark"], path, backend)
+            figures[f"{name}, state processor api"] = api
     figures["many files"] = bench("many_files")
-    figures["carry-over"] = bench("writing", "carry", str(snapshot(arguments.keys, "canonical")))
-    figures["memory of writing"] = bench("writing", "memory", str(snapshot(arguments.keys, "canonical")))
-    figures["bootstrap"] = bootstrap(arguments.keys, () if arguments.without_flink else ("hashmap", "rocksdb"))
-    print(json.dumps(figures, indent=2))
+    figures["carry-over"] = bench("writing", "carry", str(snapshot(keys, "canonical")))
+    figures["memory of writing"] = bench("writing", "memory", str(snapshot(keys, "canonical")))
+    figures["bootstrap"] = bootstrap(keys, ("hashmap", "rocksdb") if with_flink else ())
 
 
 if __name__ == "__main__":
