@@ -11,6 +11,7 @@ from stateproc.compatibility.declared_job import (
     declared_operators,
     same_job_on,
 )
+from stateproc.compatibility.expected_job import as_stored
 from stateproc.compatibility.state_rules import Finding, check_keys, check_state, fix_of_keys
 from stateproc.compatibility.storage_rules import operator_obstacle, snapshot_obstacle
 from stateproc.compatibility.value_comparison import rows_differ
@@ -29,7 +30,7 @@ from stateproc.model.snapshot import SnapshotContents
 from stateproc.model.state import State
 from stateproc.serializers.compatibility import Comparison
 
-SAME_JOB = "the same job"
+SAME_JOB, EXPECTED = "the same job", "the states that the job declares"
 _NOT_MAPPED = (
     "java.lang.IllegalStateException: Failed to rollback to checkpoint/savepoint {0}. Cannot map checkpoint/savepoint "
     "state for operator {1} to the new program, because the operator is not available in the new program."
@@ -49,31 +50,45 @@ def check_snapshot(
     *,
     flink_version: str | Release | None = None,
     like: SnapshotContents | None = None,
+    expect: Sequence[DeclaredOperator] | None = None,
 ) -> CompatibilityCheck:
     """Answer whether a snapshot restores in a job, with the right values.
 
     Args:
         snapshot: What is to be restored. User classes that its options describe decide about values of Kryo.
-        flink_version: The release that the job runs on; default that of ``like``. Without ``like`` the job is the same.
+        flink_version: The release that the job runs on; default that of ``like``, with ``expect`` that of the snapshot.
+            Without both the job is the same.
         like: A snapshot of the job.
+        expect: What the job declares, by `expected_operators`.
 
     Raises:
-        InvalidOption: Neither is given, or the version is none.
+        InvalidOption: Neither is given, or both ``like`` and ``expect``, or the version is none.
         SnapshotError: The snapshot cannot be read.
     """
-    if flink_version is None and like is None:
+    if like is not None and expect is not None:
+        raise InvalidOption("the job is given twice, by a snapshot and by its states", advice="give like or expect")
+    if flink_version is None and like is None and expect is None:
         raise InvalidOption(
             "nothing says what the job is",
-            advice="give flink_version='2.3' for the same job on that release, or like=a snapshot of the job",
+            advice="give flink_version='2.3' for the same job on that release, like=a snapshot of the job, or expect="
+            "the states that it declares",
         )
-    restoring = _release_of(like) if flink_version is None and like is not None else release(flink_version or "")
+    restoring = _release_of(like or snapshot) if flink_version is None else release(flink_version)
     comparison = Comparison(snapshot.options.kryo, restoring, snapshot.options.classes)
     before = declared_operators(snapshot)
-    after = same_job_on(before, comparison) if like is None else declared_operators(like)
+    after = _job(before, comparison, like, expect)
     obstacle = snapshot_obstacle(snapshot, restoring)
     job = {operator.operator_id: operator for operator in after}
     operators = tuple(
-        _OperatorRun(snapshot, operator, one, job.get(one.operator_id), comparison, like is not None).run()
+        _OperatorRun(
+            snapshot,
+            operator,
+            one,
+            job.get(one.operator_id),
+            comparison,
+            compares_parallelism=like is not None or expect is not None,
+            sets_parallelism=expect is not None,
+        ).run()
         for operator, one in zip(snapshot.operators, before, strict=True)
     )
     known = {operator.operator_id for operator in before}
@@ -83,13 +98,28 @@ def check_snapshot(
         path=snapshot.path,
         written_by=snapshot.flink_versions,
         flink_version=str(restoring),
-        job=SAME_JOB if like is None else like.path,
+        job=like.path if like is not None else EXPECTED if expect is not None else SAME_JOB,
         verdict=worst(own, *(operator.verdict for operator in operators)),
         reasons=() if obstacle is None else (obstacle.reason,),
         exception=None if obstacle is None else obstacle.exception,
         fix=None if obstacle is None else obstacle.fix,
         operators=operators,
     )
+
+
+def _job(
+    before: Sequence[DeclaredOperator],
+    comparison: Comparison,
+    like: SnapshotContents | None,
+    expect: Sequence[DeclaredOperator] | None,
+) -> Sequence[DeclaredOperator]:
+    """Return what the job declares."""
+    if like is not None:
+        return declared_operators(like)
+    if expect is None:
+        return same_job_on(before, comparison)
+    old = {operator.operator_id: operator for operator in before}
+    return [as_stored(one, old[one.operator_id]) if one.operator_id in old else one for one in expect]
 
 
 def _release_of(snapshot: SnapshotContents) -> Release:
@@ -125,7 +155,8 @@ class _OperatorRun:
         old: What that declares.
         new: What the job declares; None if it has no such operator.
         comparison: What wrote and what restores the state.
-        from_snapshot: Whether the job was taken from a snapshot, whose parallelism counts.
+        compares_parallelism: Whether the job's parallelism is known.
+        sets_parallelism: Whether a max parallelism is one that the job sets, which Flink does not choose.
     """
 
     snapshot: SnapshotContents
@@ -133,7 +164,8 @@ class _OperatorRun:
     old: DeclaredOperator
     new: DeclaredOperator | None
     comparison: Comparison
-    from_snapshot: bool
+    compares_parallelism: bool
+    sets_parallelism: bool
 
     def run(self) -> OperatorCheck:
         """Return the verdict."""
@@ -142,7 +174,7 @@ class _OperatorRun:
             return self._whole(Verdict.REFUSED, obstacle.reason, obstacle.exception, obstacle.fix)
         if self.new is None:
             return self._not_in_job()
-        refused = self._parallelism() if self.from_snapshot else None
+        refused = self._parallelism() if self.compares_parallelism else None
         if refused is not None:
             return refused
         return self._states(self.new)
@@ -183,17 +215,19 @@ class _OperatorRun:
 
     def _parallelism(self) -> OperatorCheck | None:
         old, new = self.old, self.new
-        if new is None or not old.max_parallelism or not new.max_parallelism or not new.parallelism:
+        if new is None or not old.max_parallelism:
             return None
-        if new.parallelism > old.max_parallelism:
+        if new.parallelism and new.parallelism > old.max_parallelism:
             return self._whole(
                 Verdict.REFUSED,
                 f"the job runs {new.parallelism} subtasks of it, the snapshot has {old.max_parallelism} key groups",
                 _PARALLELISM.format(old.max_parallelism, new.parallelism),
                 f"stateproc rescale --max-parallelism N {self.snapshot.path} TARGET",
             )
-        chosen = new.max_parallelism == default_max_parallelism(new.parallelism)
-        if new.max_parallelism != old.max_parallelism and not chosen and self._is_keyed:
+        if new.max_parallelism in (None, old.max_parallelism) or not self._is_keyed:
+            return None
+        chosen = new.parallelism and new.max_parallelism == default_max_parallelism(new.parallelism)
+        if self.sets_parallelism or not chosen:
             return self._whole(
                 Verdict.REFUSED,
                 f"the snapshot has {old.max_parallelism} key groups, the job max parallelism {new.max_parallelism}",

@@ -15,6 +15,7 @@ from stateproc.compatibility.declared_job import (
     MAP_KEY,
     NAMESPACE,
     TIMERS,
+    VALUE,
     DeclaredState,
 )
 from stateproc.compatibility.verdicts import StateCheck, Verdict
@@ -30,6 +31,7 @@ from stateproc.serializers.compatibility import (
     resolve_stored,
 )
 from stateproc.serializers.java.collections import ListOf, MapOf
+from stateproc.serializers.java.scalars import Scalar
 
 _MIGRATION = "org.apache.flink.util.StateMigrationException: "
 _KINDS = "java.lang.IllegalStateException: Incompatible key/value state types. Was [{0}], registered with [{1}]."
@@ -128,6 +130,8 @@ def _check(old: DeclaredState, new: DeclaredState, comparison: Comparison, heap:
         return Finding(Verdict.REFUSED, (text,), exception=_kinds(old.kind, new.kind))
     findings = [_of_role(role, old, new, comparison, heap) for role in old.serializers if role in new.serializers]
     worst = max(findings, key=lambda found: list(Verdict).index(found.verdict), default=Finding(Verdict.AS_IS))
+    if worst.verdict is Verdict.AS_IS and VALUE in old.serializers and VALUE not in new.serializers:
+        worst = replace(worst, reasons=(*worst.reasons, "the job's type is not given, and so not compared"))
     losses = tuple(dict.fromkeys(loss for found in findings for loss in found.losses))
     return replace(worst, losses=losses) if worst.verdict is not Verdict.REFUSED else worst
 
@@ -215,6 +219,8 @@ def _named(serializer: Serializer) -> str:
     """How Flink's class is named in messages, where its text begins with that."""
     if isinstance(serializer, Avro):
         return f"AvroSerializer ({serializer.class_name})"
+    if isinstance(serializer, Scalar):
+        return f"{serializer.name}Serializer"
     if isinstance(serializer, ListOf):
         return "GenericArraySerializer" if serializer.kind == "Array" else f"{serializer.kind}Serializer"
     parts = re.split(r"[.$]", getattr(serializer, "snapshot_class", ""))

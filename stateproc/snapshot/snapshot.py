@@ -106,7 +106,13 @@ class Snapshot(SnapshotContents):
         run = plan_verification(self, uids=uids, states=states, deep=deep, threads=threads, hash_function=hash_function)
         return run.run()
 
-    def check(self, *, flink_version: str | None = None, like: Snapshot | None = None) -> CompatibilityCheck:
+    def check(
+        self,
+        *,
+        flink_version: str | None = None,
+        like: Snapshot | None = None,
+        expect: Mapping[str, Any] | None = None,
+    ) -> CompatibilityCheck:
         """Answer whether the snapshot restores in a job, with the right values.
 
         Reads the headers of state files; rows only of states with values of Kryo whose types leave open whether another
@@ -114,8 +120,10 @@ class Snapshot(SnapshotContents):
 
         Args:
             flink_version: The release that the job runs on, such as '2.3'; default that of ``like``. Without ``like``
-                the job is the one that wrote the snapshot.
+                and ``expect`` the job is the one that wrote the snapshot.
             like: A snapshot of the job, for example of a local run without data.
+            expect: The states that the job declares, as `stateproc describe --expect` writes them:
+                ``{"operators": [{"uid": …, "key": "Long", "states": [{"name": …, "kind": "value", "value": …}]}]}``.
 
         Returns:
             ``restores``, and a verdict per operator and state, with the reason and what to do.
@@ -124,9 +132,12 @@ class Snapshot(SnapshotContents):
             InvalidOption: Neither is given, or the version is none.
             SnapshotError: The snapshot cannot be read.
         """
-        from stateproc.compatibility.check import check_snapshot  # lazy: start-up
+        # Lazy: start-up.
+        from stateproc.compatibility.check import check_snapshot
+        from stateproc.compatibility.expected_job import expected_operators
 
-        return check_snapshot(self, flink_version=flink_version, like=like)
+        declared = None if expect is None else expected_operators(expect)
+        return check_snapshot(self, flink_version=flink_version, like=like, expect=declared)
 
     def classes(self) -> tuple[MentionedClass, ...]:
         """Return the user classes that serializers of states mention, those first that cannot be read as they are.

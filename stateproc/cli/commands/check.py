@@ -6,6 +6,7 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -14,15 +15,21 @@ from rich.text import Text
 from stateproc.cli.arguments import open_snapshot
 from stateproc.cli.commands.verify import printable
 from stateproc.cli.exit_status import NO, YES
+from stateproc.compatibility.check import check_snapshot
+from stateproc.compatibility.declared_job import DeclaredOperator
+from stateproc.compatibility.expected_job import expected_operators
 from stateproc.compatibility.verdicts import CompatibilityCheck, OperatorCheck, StateCheck, Verdict
+from stateproc.errors import InvalidOption, Where
 from stateproc.html.units import counted
+from stateproc.jobs.job_document import parse_document
 
 
 def check_command(arguments: Namespace) -> int:
     """Print the verdicts, as text or as JSON; return the exit status."""
     snapshot = open_snapshot(arguments)
     like = None if arguments.like is None else open_snapshot(arguments, path=arguments.like)
-    result = snapshot.check(flink_version=arguments.flink_version, like=like)
+    expect = None if arguments.expect is None else _expected(arguments.expect)
+    result = check_snapshot(snapshot, flink_version=arguments.flink_version, like=like, expect=expect)
     if arguments.json:
         json.dump(result.to_dict(), sys.stdout, ensure_ascii=False, indent=2)
         print()
@@ -31,6 +38,20 @@ def check_command(arguments: Namespace) -> int:
 
         show(check_view(result))
     return YES if result.restores else NO
+
+
+def _expected(file: str) -> tuple[DeclaredOperator, ...]:
+    """Read the states that a job declares. Raises InvalidOption."""
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidOption(
+            f"the states of the job cannot be read: {error}",
+            where=Where(file=file),
+            advice="`stateproc describe SNAPSHOT --expect` prints such a file",
+        ) from error
+    document = parse_document(text, file)
+    return expected_operators(document.value, document.error)
 
 
 _COLORS = {

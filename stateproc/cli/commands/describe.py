@@ -16,6 +16,8 @@ from rich.text import Text
 
 from stateproc.cli.arguments import open_snapshot, option_values
 from stateproc.cli.exit_status import YES
+from stateproc.compatibility.declared_job import declared_operators
+from stateproc.compatibility.expected_job import expectation
 from stateproc.errors import NotFound
 from stateproc.html.units import counted
 from stateproc.model.description import DescribedType, StateDescription
@@ -29,6 +31,9 @@ def describe_command(arguments: Namespace) -> int:
     """Print descriptions of states, as text or as JSON; return the exit status."""
     selection = StateSelection.of(option_values(arguments, SELECT_OPTIONS), Interface.CLI)
     snapshot = open_snapshot(arguments, arguments.temporal or "micros")
+    if arguments.expect:
+        print(expectation(declared_operators(snapshot)), end="")
+        return YES
     operator = select_operator(snapshot, selection)
     described = [state.describe() for state in _states(operator, selection)]
     if arguments.json:

@@ -68,6 +68,9 @@ def _describe_arguments(parser: ArgumentParser) -> None:
     output = parser.add_argument_group("output")
     add_options(output, (BY_NAME["temporal"],))
     output.add_argument("--json", action="store_true", help="print the descriptions as JSON")
+    output.add_argument(
+        "--expect", action="store_true", help="print what all operators declare as YAML, for check --expect"
+    )
 
 
 DESCRIBE = CommandDefinition(
@@ -148,8 +151,12 @@ def _check_arguments(parser: ArgumentParser) -> None:
         metavar="VERSION",
         help="the release that the job runs on, such as 2.3; without --like the job is the one that wrote the snapshot",
     )
-    job.add_argument(
+    which = job.add_mutually_exclusive_group()
+    which.add_argument(
         "--like", metavar="SNAPSHOT", help="a snapshot of the job, for example of a local run without data"
+    )
+    which.add_argument(
+        "--expect", metavar="FILE", help="the states that the job declares, as YAML, which describe --expect prints"
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
@@ -161,6 +168,7 @@ CHECK = CommandDefinition(
     (
         "stateproc check /savepoints/savepoint-4f1b --flink-version 2.3",
         "stateproc check /savepoints/savepoint-4f1b --like /tmp/savepoint-of-the-new-job",
+        "stateproc check /savepoints/savepoint-4f1b --expect states.yaml",
     ),
 )
 

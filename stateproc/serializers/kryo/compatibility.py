@@ -154,7 +154,9 @@ def _resolve_kryo(old: Kryo, new: Kryo, comparison: Comparison) -> Compatibility
     if old.class_name != new.class_name:
         return incompatible(f"Kryo of {old.class_name} → Kryo of {new.class_name}")
     found = AS_IS
-    if old.registrations and new.registrations and old.registrations != new.registrations[: len(old.registrations)]:
+    # A type that a person names says nothing of what the job registers.
+    is_known = bool(old.settings and new.settings)
+    if is_known and old.registrations != new.registrations[: len(old.registrations)]:
         text = "the job registers classes in another order"
         found = Compatibility(Answer.RECONFIGURED, (Note(Effect.CHANGE, text),))
     if not comparison.changes_kryo:

@@ -71,6 +71,20 @@ def test_a_snapshot_of_the_new_job(run: Any, tmp_path: Path) -> None:
     assert "  starts empty  new  value" in ran.out
 
 
+def test_the_states_that_a_job_declares(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "states.yaml"
+    file.write_text(run("describe", DEMO, "--uids", "orders-per-customer", "--expect").out, encoding="utf-8")
+    assert run("check", DEMO, "--expect", str(file)).status == 0
+    file.write_text(file.read_text(encoding="utf-8").replace("Double", "Float"), encoding="utf-8")
+    ran = run("check", DEMO, "--expect", str(file), "--uids", "orders-per-customer")
+    assert ran.status == 1
+    assert "    value: Double → Float" in ran.out
+    file.write_text(file.read_text(encoding="utf-8").replace("kind: map", "kind: mop"), encoding="utf-8")
+    ran = run("check", DEMO, "--expect", str(file))
+    assert (ran.status, ran.err.splitlines()[0]) == (2, "error: line 10: 'mop' is no kind of keyed state")
+    assert run("check", DEMO, "--expect", str(tmp_path / "none.yaml")).status == 2
+
+
 def test_nothing_says_what_the_job_is(run: Any) -> None:
     ran = run("check", DEMO)
     assert ran.status == 2
