@@ -182,7 +182,7 @@ class SqlDatabase:
             columns = node.args["alias"].args.get("columns") if node.args.get("alias") else None
             replacement.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=columns))
             node.replace(replacement)
-        return (tree.sql(dialect="duckdb") if registered else query), registered
+        return (_text(tree) if registered else query), registered
 
     def _with_view_names(self, tree: exp.Expr, query: str) -> str:
         """Return a statement that is not analysed with the names of views that differ from those of the tables."""
@@ -199,7 +199,7 @@ class SqlDatabase:
                 node.set("db", exp.to_identifier(view.schema_name, quoted=True))
                 node.set("this", exp.to_identifier(view.name, quoted=True))
                 is_changed = True
-        return str(tree.sql(dialect="duckdb")) if is_changed else query
+        return _text(tree) if is_changed else query
 
     def _references(self, tree: exp.Query) -> Iterator[tuple[exp.Table, SqlTable]]:
         """Yield each place where a statement names a table of the snapshot."""
@@ -349,6 +349,11 @@ def imported_duckdb() -> Any:
     with package_for("SQL"):
         import duckdb
     return duckdb
+
+
+def _text(tree: exp.Expr) -> str:
+    """Return a statement as text with all names in quotes: which words DuckDB reserves differs between its releases."""
+    return tree.sql(dialect="duckdb", identify=True)
 
 
 def _arrow_reader(relation: Any) -> pa.RecordBatchReader:
