@@ -48,6 +48,7 @@ from stateproc.connectors.structures import (
     converted,
     enumeration,
     hidden,
+    is_text,
     listed,
     optional,
     record,
@@ -77,9 +78,13 @@ def _read_offset(cursor: Cursor) -> list[tuple[str, str | None]]:
         pairs = json.loads(TEXT.read(cursor), object_pairs_hook=tuple)
     except (ValueError, RecursionError):
         cursor.corrupt("an offset that is no JSON", at=at)
-    if not isinstance(pairs, tuple) or not all(value is None or isinstance(value, str) for _, value in pairs):
+    if not isinstance(pairs, tuple) or not all(_is_entry(key, value) for key, value in pairs):
         cursor.corrupt("an offset that is no JSON object of texts", at=at)
     return list(pairs)
+
+
+def _is_entry(key: str, value: Any) -> bool:
+    return is_text(key) and (value is None or (isinstance(value, str) and is_text(value)))
 
 
 def _write_offset(out: Output, pairs: Iterable[tuple[str, str | None]]) -> None:

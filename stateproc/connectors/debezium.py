@@ -23,6 +23,7 @@ _PARTS = {"source_partition": "sourcePartition", "source_offset": "sourceOffset"
 def _parsed(data: bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(data)
+        json.dumps(found, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError):
         return None
     is_offset = isinstance(found, dict) and all(isinstance(found.get(key), dict) for key in _PARTS.values())

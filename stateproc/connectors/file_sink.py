@@ -8,9 +8,8 @@ CompactorOperator.RemainingRequestsSerializer.
                           in-progress file that is to
                           be deleted], [v2: bool, [utf compacted file that is to be deleted]]
     bucket v1 to v3       i32 0x1E764B79, versioned bucket id, utf bucket path, i64 creation time of the in-progress
-                          file (max: none),
-                          bool, [versioned in-progress file], [v1, v2: i32 version, n x (i64 checkpoint, n x bytes32
-                          pending file)]
+                          file (max: none), bool, [versioned in-progress file; v1: recoverable], [v1, v2: i32 version,
+                          n x (i64 checkpoint, n x bytes32 pending file)]
     pending file v1, v2   i32 0x2C853C89, [v2: bool, [utf target, i64 size]], versioned recoverable
     in-progress v1, v2    i32 0xB3A4073D, [v2: bool, [utf target]], versioned recoverable
     remaining requests    i32 0xA946BE83, n x (i64 checkpoint, versioned list of requests)
@@ -26,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 
 from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, FormatRow, Pending
-from stateproc.connectors.recoverables import RECOVERABLE_PARTS
+from stateproc.connectors.recoverables import RECOVERABLE_PARTS, recoverable_columns
 from stateproc.connectors.structures import (
     BYTES,
     I32,
@@ -189,15 +188,49 @@ def _pending_by_checkpoint() -> Structure:
     return Structure(merged(layouts[1].arrow_type, layouts[2].arrow_type), read, write, 8)
 
 
-_BUCKET = (
-    hidden("bucket_id_version", I32),
-    hidden("bucket_id", BYTES),
-    computed("bucket", pa.string(), _bucket_name),
-    column("bucket_path", UTF),
-    column("in_progress_creation_time", null_for(I64, _NO_TIME)),
-    column("in_progress_file", optional(_IN_PROGRESS)),
-)
-_OLD_BUCKET = record(_magic(_BUCKET_MAGIC), *_BUCKET, column("pending_files", _pending_by_checkpoint()))
+def _recoverables_by_checkpoint() -> Structure:
+    """Describe pending files of version 1, recoverables: i32 version of all, n x (i64 checkpoint, n x bytes32)."""
+    stored = listed(record(column("checkpoint_id", I64), column("files", listed(BYTES))))
+
+    def read(cursor: Cursor) -> list[FormatRow]:
+        version = cursor.i32()
+        return [{**row, "files": [_recoverable(version, data) for data in row["files"]]} for row in stored.read(cursor)]
+
+    def write(out: Output, rows: Sequence[FormatRow]) -> None:
+        files = [file for row in rows for file in row["files"]]
+        out.i32(files[0]["recoverable_version"] if files else 1)
+        stored.write(out, [{**row, "files": [file["recoverable"] for file in row["files"]]} for row in rows])
+
+    return Structure(
+        pa.list_(pa.struct([("checkpoint_id", pa.int64()), ("files", pa.list_(_RECOVERABLE_TYPE))])), read, write, 8
+    )
+
+
+def _recoverable(version: int, data: bytes) -> FormatRow:
+    row: FormatRow = {"recoverable_version": version, "recoverable": data}
+    return row | recoverable_columns(row)
+
+
+_RECOVERABLE = record(*RECOVERABLE_PARTS)
+_RECOVERABLE_TYPE = _RECOVERABLE.arrow_type
+
+
+def _bucket(version: int) -> Structure:
+    """Describe a writer's bucket; files of version 1 are recoverables alone."""
+    pending: list[Part] = []
+    if version < 3:
+        files = _recoverables_by_checkpoint() if version == 1 else _pending_by_checkpoint()
+        pending.append(column("pending_files", files))
+    return record(
+        _magic(_BUCKET_MAGIC),
+        hidden("bucket_id_version", I32),
+        hidden("bucket_id", BYTES),
+        computed("bucket", pa.string(), _bucket_name),
+        column("bucket_path", UTF),
+        column("in_progress_creation_time", null_for(I64, _NO_TIME)),
+        column("in_progress_file", optional(_RECOVERABLE if version == 1 else _IN_PROGRESS)),
+        *pending,
+    )
 
 
 def _bucket_pending(row: FormatRow) -> Iterator[Pending]:
@@ -211,7 +244,7 @@ def _bucket_pending(row: FormatRow) -> Iterator[Pending]:
 WRITER = ConnectorFormat(
     "file sink",
     FormatRole.WRITER,
-    {1: _OLD_BUCKET, 2: _OLD_BUCKET, 3: record(_magic(_BUCKET_MAGIC), *_BUCKET)},
+    {version: _bucket(version) for version in (1, 2, 3)},
     pending=_bucket_pending,
 )
 

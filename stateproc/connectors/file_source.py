@@ -25,6 +25,7 @@ from stateproc.connectors.structures import (
     column,
     computed,
     hidden,
+    is_text,
     listed,
     null_for,
     optional,
@@ -38,7 +39,9 @@ from stateproc.wire.output import Output
 _NO_OFFSET = -1
 ENUMERATOR_MAGIC = 0xDEADBEEF
 
-_FSTR = Structure(pa.string(), Cursor.fstr, Output.fstr)
+_FSTR = checked(
+    Structure(pa.string(), Cursor.fstr, Output.fstr), lambda value: value is None or is_text(value), "a text"
+)
 _NULLABLE = optional(_FSTR)
 _PATH = checked(
     optional(

@@ -43,6 +43,7 @@ from stateproc.connectors.structures import (
     computed_columns,
     constant,
     hidden,
+    is_text,
     listed,
     optional,
     record,
@@ -100,7 +101,10 @@ def manifest(data: bytes) -> FormatRow | None:
         return None
     row = {name: next((found[field] for field in fields if field in found), None) for name, fields in _NAMES.items()}
     row["content"] = _CONTENTS.get(row["content"] or 0)
-    return row
+    for name, value in row.items():
+        if name not in ("path", "content"):
+            row[name] = _number(value)
+    return row if isinstance(row["path"], str) else None
 
 
 def _manifest(name: str, of: Structure) -> tuple[Part, ...]:
@@ -200,7 +204,10 @@ def _json_task(cursor: Cursor, text: str) -> FormatRow:
         numbers = {"start": task.get("start"), "length": task.get("length"), "record_count": file.get("record-count")}
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
         cursor.corrupt("not the JSON of a scan task")
-    return {"file": str(file.get("file-path")), **{name: _number(value) for name, value in numbers.items()}}
+    path = str(file.get("file-path"))
+    if not is_text(path):
+        cursor.corrupt("not the path of a file")
+    return {"file": path, **{name: _number(value) for name, value in numbers.items()}}
 
 
 def _json_split(text: Structure) -> Structure:
@@ -238,7 +245,7 @@ def _field(value: Any, name: str) -> Any:
 
 
 def _number(value: Any) -> int | None:
-    return value if isinstance(value, int) else None
+    return value if type(value) is int and -(1 << 63) <= value < 1 << 63 else None
 
 
 def _java_task(task: Any) -> FormatRow:
@@ -246,7 +253,7 @@ def _java_task(task: Any) -> FormatRow:
     file = _field(whole, "file")
     length, path = _number(_field(task, "len")), _field(file, "filePath")
     return {
-        "file": path if isinstance(path, str) else None,
+        "file": path if isinstance(path, str) and is_text(path) else None,
         "start": _number(_field(task, "offset")) or 0,
         "length": _number(_field(file, "fileSizeInBytes")) if length is None else length,
         "record_count": _number(_field(file, "recordCount")),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stateproc.connectors.structures import UTF, Structure, checked, converted
+from stateproc.connectors.structures import UTF, Structure, checked, converted, is_text
 from stateproc.errors import SnapshotError
 from stateproc.wire.cursor import Cursor
 from stateproc.wire.java_plain import to_plain
@@ -58,10 +58,11 @@ def java_texts(data: bytes) -> list[str | None] | None:
     plain = java_plain(data)
     if not isinstance(plain, list):
         return None
-    return [value if value is None or isinstance(value, str) else json.dumps(value) for value in plain]
+    texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in plain]
+    return texts if all(value is None or is_text(value) for value in texts) else None
 
 
 def class_name(data: bytes) -> str | None:
     """Return the class of the object of a stream, None if it is null or cannot be read."""
     value = java_object(data)
-    return value.class_name if isinstance(value, JavaObject | JavaArray) else None
+    return value.class_name if isinstance(value, JavaObject | JavaArray) and is_text(value.class_name) else None

@@ -117,7 +117,8 @@ _OFFSET_CLASS = "CheckpointedOffset"
 def _offset(row: FormatRow) -> FormatRow:
     value = java_object(row["offset_stream"])
     fields = value.fields if isinstance(value, JavaObject) and value.class_name.endswith(_OFFSET_CLASS) else {}
-    offset, records = fields.get("offset"), fields.get("recordsAfterOffset")
+    found = (fields.get("offset"), fields.get("recordsAfterOffset"))
+    offset, records = (value if type(value) is int else None for value in found)
     return {"offset": None if offset == -1 else offset, "records_after_offset": records}
 
 

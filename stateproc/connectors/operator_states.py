@@ -374,6 +374,17 @@ def read_enumerator(data: bytes | None, connector: str | None) -> tuple[Connecto
     return enumerator_format(enumerator, connector)
 
 
+def likely_enumerator(data: bytes) -> tuple[ConnectorFormat, FormatRow] | None:
+    """Return the only format that accepts an enumerator that does not identify itself; None if not one does."""
+    try:
+        _, enumerator, _ = _read_source(Cursor(data))
+    except CorruptSnapshot:
+        return None
+    rows = [(known, known.read(enumerator)) for known in formats_of(FormatRole.ENUMERATOR)]
+    found = [(known, row) for known, row in rows if row is not None]
+    return found[0] if len(found) == 1 else None
+
+
 def enumerator_format(enumerator: Versioned, connector: str | None) -> tuple[ConnectorFormat, FormatRow] | None:
     """Return the format of an enumerator and its row; see `read_coordinator`."""
     for known in formats_of(FormatRole.ENUMERATOR):

@@ -278,7 +278,5 @@ ENUMERATOR = ConnectorFormat(
         )
     },
     positions=_enumerator_positions,
-    # Without splits, too: a continuous source has none when it has read all. Snapshots are numbered from 1; a larger
-    # number would be another enumerator's two counts.
-    identifies=lambda row: bool(row["splits"]) or 0 < (row["next_snapshot_id"] or 0) < 1 << 31,
+    identifies=lambda row: bool(row["splits"]),
 )

@@ -106,7 +106,8 @@ _SHOWN: dict[str, Any] = {
 }
 
 
-def _shown(row: FormatRow) -> FormatRow:
+def recoverable_columns(row: FormatRow) -> FormatRow:
+    """Return what is known of a row's ``recoverable`` in its ``recoverable_version``."""
     item = Versioned(row["recoverable_version"], row["recoverable"])
     for known in RECOVERABLES:
         found = known.read(item)
@@ -128,6 +129,6 @@ def _shown(row: FormatRow) -> FormatRow:
 RECOVERABLE_PARTS: tuple[Part, ...] = (
     hidden("recoverable_version", I32),
     hidden("recoverable", BYTES),
-    computed_columns(_SHOWN, _shown),
+    computed_columns(_SHOWN, recoverable_columns),
 )
 """A versioned recoverable: file system, target, temporary file, bytes, upload; null if the file system is not known."""

@@ -62,7 +62,26 @@ LE_I32 = _little_endian("<i", pa.int32())
 LE_I64 = _little_endian("<q", pa.int64())
 FLAG = Structure(pa.bool_(), _read_flag, Output.boolean)
 """A boolean of one byte, 0 or 1."""
-UTF = Structure(pa.string(), Cursor.utf, Output.utf, 2)
+
+
+def is_text(value: str) -> bool:
+    """Return whether a text can be a column's: without lone surrogates, which Java's strings may have."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _read_utf(cursor: Cursor) -> str:
+    at = cursor.pos
+    value = cursor.utf()
+    if not value.isascii() and not is_text(value):
+        cursor.corrupt("a text with half of a surrogate pair", at=at)
+    return value
+
+
+UTF = Structure(pa.string(), _read_utf, Output.utf, 2)
 BYTES = Structure(pa.binary(), Cursor.bytes32, Output.bytes32, 4)
 
 

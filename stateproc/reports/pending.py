@@ -129,14 +129,18 @@ def _of_state(state: OperatorState) -> Iterator[_Found]:
         elif known.role in _SINK_ROLES:
             yield from _elements(state)
         return
-    read = _TYPED.get(state.name)
-    if read is not None:
+    type_, read = _TYPED.get(state.name, (None, None))
+    # Users' own states may have these names, too.
+    if read is not None and type_ is not None and (state.value_type or "").startswith(type_):
         yield from read(state)
 
 
 def _values(state: OperatorState) -> tuple[list[Any], list[int]]:
+    """Return values and subtasks, without nulls: those of states that cannot be decoded with ``on_error='null'``."""
     table = state.to_arrow()
-    return table.column("value").to_pylist(), table.column("subtask").to_pylist()
+    rows = zip(table.column("value").to_pylist(), table.column("subtask").to_pylist(), strict=True)
+    found = [(value, subtask) for value, subtask in rows if value is not None]
+    return [value for value, _ in found], [subtask for _, subtask in found]
 
 
 def _elements(state: OperatorState) -> Iterator[_Found]:
@@ -198,8 +202,6 @@ def _iceberg(state: OperatorState) -> Iterator[_Found]:
 
 def _kafka_producer(state: OperatorState) -> Iterator[_Found]:
     """Yield the transactions of a FlinkKafkaProducer: those of completed checkpoints, and the open one."""
-    if not (state.value_type or "").startswith("TwoPhaseCommitState<KafkaTransactionState"):
-        return
     for value, subtask in zip(*_values(state), strict=True):
         open_ = [(value["pending"], "in progress")] if value["pending"] is not None else []
         for holder, status in [*((item, "to commit") for item in value["pending_commits"] or ()), *open_]:
@@ -247,11 +249,11 @@ def _expired_files(state: OperatorState) -> Iterator[_Found]:
                 yield _Found(found, "filesystem (SQL)", subtask)
 
 
-_TYPED: dict[str, Callable[[OperatorState], Iterator[_Found]]] = {
-    "state": _kafka_producer,
-    "XaSinkState": _xa_sink,
-    "pending-partitions-with-time": _partitions,
-    "files-state": _files_to_compact,
-    "expired-files": _expired_files,
+_TYPED: dict[str, tuple[str, Callable[[OperatorState], Iterator[_Found]]]] = {
+    "state": ("TwoPhaseCommitState<KafkaTransactionState", _kafka_producer),
+    "XaSinkState": ("XaSinkState", _xa_sink),
+    "pending-partitions-with-time": ("Map<String, Long>", _partitions),
+    "files-state": ("Map<Long, Map<String, List<Kryo Path>>>", _files_to_compact),
+    "expired-files": ("Map<Long, List<Kryo Path>>", _expired_files),
 }
-"""States whose elements have a type of their own → what reads them."""
+"""States whose elements have a type of their own → how it begins, and what reads them."""

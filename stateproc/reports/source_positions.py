@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ import pyarrow as pa
 from stateproc.connectors.connector_format import ConnectorFormat, FormatRow, Position
 from stateproc.connectors.kafka import offset_text
 from stateproc.connectors.kafka_consumer import CONSUMER_STATE, next_offset
-from stateproc.connectors.operator_states import SOURCE_STATE, decoded_elements, read_enumerator
+from stateproc.connectors.operator_states import SOURCE_STATE, decoded_elements, likely_enumerator, read_enumerator
 from stateproc.connectors.rabbitmq import RABBITMQ_STATE, unacknowledged
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.model.operator import Operator
@@ -118,9 +118,15 @@ def _of_operator(operator: Operator) -> Iterator[_Found]:
     enumerator = read_enumerator(data, None if decoded is None else decoded[0].name)
     if decoded is not None or enumerator is not None:
         yield from _of_source(None if decoded is None else decoded[0], readers, enumerator)
-    for name, read in _LEGACY.items():
+    elif data is not None and (state is None or not state.elements):
+        # A source that has read all has no splits, by which it could be recognised.
+        likely = likely_enumerator(data)
+        for found in _of_source(None, [], likely):
+            yield replace(found, connector=f"{found.connector}?")
+    for name, (type_, read) in _LEGACY.items():
         old = _state(operator, name)
-        if old is not None:
+        # Users' own states may have these names, too.
+        if old is not None and (old.value_type or "").startswith(type_):
             try:
                 yield from read(old)
             except UnsupportedSnapshot as error:
@@ -171,9 +177,14 @@ def _decoded_state(state: OperatorState) -> tuple[ConnectorFormat, list[tuple[Fo
 # Sources before FLIP-27.
 
 
+def _items(state: OperatorState) -> list[dict[str, Any]]:
+    """Return the elements with their subtasks, without nulls: those that cannot be decoded with ``on_error='null'``."""
+    return [item for item in state.to_arrow().to_pylist() if item["value"] is not None]
+
+
 def _kafka_consumer(state: OperatorState) -> Iterator[_Found]:
     """Yield the partitions of a FlinkKafkaConsumer, which stores the last record read."""
-    for item in state.to_arrow().to_pylist():
+    for item in _items(state):
         topic, partition = item["value"]["f0"]["topic"], item["value"]["f0"]["partition"]
         offset = next_offset(item["value"]["f1"])
         text = offset_text(offset)
@@ -191,7 +202,7 @@ _KINESIS_MARKERS = {
 
 def _kinesis_consumer(state: OperatorState) -> Iterator[_Found]:
     """Yield the shards of a FlinkKinesisConsumer, which stores the last record read, or a marker."""
-    for item in state.to_arrow().to_pylist():
+    for item in _items(state):
         shard, number = item["value"]["f0"], item["value"]["f1"]
         stored, sub = number["sequenceNumber"], number["subSequenceNumber"]
         marker = _KINESIS_MARKERS.get(stored)
@@ -212,7 +223,7 @@ def _debezium(state: OperatorState) -> Iterator[_Found]:
 
 
 def _rabbitmq(state: OperatorState) -> Iterator[_Found]:
-    for item in state.to_arrow().to_pylist():
+    for item in _items(state):
         for checkpoint in unacknowledged(json.loads(item["value"])):
             ids = checkpoint["ids"]
             split = f"checkpoint {checkpoint['checkpoint_id']}"
@@ -221,9 +232,9 @@ def _rabbitmq(state: OperatorState) -> Iterator[_Found]:
 
 
 _LEGACY = {
-    CONSUMER_STATE: _kafka_consumer,
-    KINESIS_STATE: _kinesis_consumer,
-    DEBEZIUM_STATE: _debezium,
-    RABBITMQ_STATE: _rabbitmq,
+    CONSUMER_STATE: ("Tuple2<", _kafka_consumer),
+    KINESIS_STATE: ("Tuple2<Pojo StreamShardMetadata", _kinesis_consumer),
+    DEBEZIUM_STATE: ("byte[]", _debezium),
+    RABBITMQ_STATE: ("Serializable", _rabbitmq),
 }
-"""Union states of sources before FLIP-27 → what reads them."""
+"""Union states of sources before FLIP-27 → how the type of their elements begins, and what reads them."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import stateproc
+from stateproc import OperatorBootstrap, SavepointWriter
 from stateproc.model.operator_state import opened_state
 from stateproc.reports.pending import summary
 from tests.helpers.document_runs import unpack_connector_savepoints
@@ -36,7 +38,7 @@ KNOWN: dict[str, dict[str, tuple[str, int]]] = {
     "legacy-rmq": {"message-acknowledging-source-state": ("value", 1)},
     "paimon-1.0.1": {"streaming_committer_raw_states": ("commit", 1)},
     "paimon-1.3.1": {"streaming_committer_raw_states": ("commit", 2)},
-    "paimonsrc-1.3.1": {"coordinator": ("paimon", 0)},
+    "paimonsrc-1.3.1": {},
     "sql-filesystem-1.20": {"bucket-states": ("pending_files", 4)},
     "sql-filesystem-compact-1.20": {"bucket-states": ("pending_files", 4)},
 }
@@ -108,7 +110,7 @@ def test_positions_of_sources(savepoints: Path) -> None:
     ((connector, split, kind, ids, _),) = positions(savepoints, "legacy-rmq")
     assert (connector, split, kind) == ("rabbitmq", "checkpoint 1", "to acknowledge")
     assert ids.startswith("15 messages: corr-14, ")
-    assert positions(savepoints, "paimonsrc-1.3.1") == [("paimon", "table", "next snapshot", "3", None)]
+    assert positions(savepoints, "paimonsrc-1.3.1") == [("paimon?", "table", "next snapshot", "3", None)]
     assert ("iceberg", "table", "snapshot", "after 2618069046298402964", None) in positions(
         savepoints, "icebergsrc-1.10.0"
     )
@@ -145,3 +147,15 @@ def test_pending_files_have_their_checkpoint_and_temporary_name(savepoints: Path
 
 def test_a_snapshot_without_sinks_has_nothing_pending(savepoints: Path) -> None:
     assert stateproc.open(savepoints / "filesource-1.20").pending().num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["files-state", "pending-partitions-with-time", "XaSinkState", "offset-states", "state"]
+)
+def test_states_of_users_with_these_names_are_theirs(name: str, tmp_path: Path) -> None:
+    """A state of another type is not read as a connector's, and no error."""
+    bootstrap = OperatorBootstrap().operator_list_state(name, pa.table({"value": [1, 2]}))
+    SavepointWriter.new_savepoint(None).with_operator("mine", bootstrap).write(str(tmp_path / "t"))
+    snapshot = stateproc.open(tmp_path / "t")
+    assert snapshot.pending().num_rows == snapshot.offsets().num_rows == 0
+    assert snapshot.operator("mine").state(name).to_arrow().num_rows == 2

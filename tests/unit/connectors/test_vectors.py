@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from stateproc.connectors.connector_format import Versioned
+from stateproc.connectors.connector_format import FormatRole, Versioned
 from stateproc.connectors.registry import CONNECTOR_FORMATS, formats_of
 from tests.helpers.sweeps import sample
 from tests.unit.connectors.vectors import ALSO, NAMES, Vector, accepted, connector_vectors
@@ -147,6 +147,19 @@ def test_changed_vectors_are_refused_or_fit_the_columns(vector: Vector) -> None:
                     list(question(row))
 
 
+def test_texts_that_are_no_columns_are_no_values() -> None:
+    """Half of a surrogate pair, which Java's strings may have: in modified UTF-8, and escaped in JSON."""
+    by_name = {(vector.family, vector.name, vector.item.version): vector for vector in ALL}
+    kinesis = by_name["kinesis-streams", "kinesis-split-trim-horizon-merged-shard", 2]
+    payload = kinesis.item.payload.replace(
+        b"shardId-000000000002", b"shardId-00000000" + "\ud800".encode("utf-8", "surrogatepass") + b"2"
+    )
+    assert accepted(kinesis)[0].read(Versioned(2, payload)) is None
+    mysql = by_name["mysql-cdc", "mysql-binlog-earliest", 4]
+    payload = mysql.item.payload.replace(b'"EARLIEST"', b'"\\ud800AA"')
+    assert accepted(mysql)[0].read(Versioned(4, payload)) is None
+
+
 VERSIONS = sorted({version for known in CONNECTOR_FORMATS for version in known.structures})
 
 
@@ -167,6 +180,9 @@ def test_random_bytes_have_no_format(rounds: int) -> None:
             item = Versioned(version, payload)
             for known in CONNECTOR_FORMATS:
                 if version not in known.structures:
+                    continue
+                # A writer of Kafka before 4.0 is one text, which a few bytes can be.
+                if known.name == "kafka" and known.role is FormatRole.WRITER and version == 1:
                     continue
                 row = known.read(item)
                 assert row is None or not known.identifies(row), (known.name, version, payload)
