@@ -20,7 +20,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels wheel wheels arm64-libraries test-wheels demo test test-numba test-fast test-spark test-flink test-acceptance test-cluster test-pyspark test-least test-newest test-pandas test-docs check-release lint format bench site docs clean
+.PHONY: help setup kernels wheel wheels foreign-libraries test-wheels demo test test-numba test-fast test-spark test-flink test-acceptance test-cluster test-pyspark test-least test-newest test-pandas test-docs check-release lint format bench site docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,16 +54,19 @@ wheels: setup ## wheels of all platforms, in dist, and a look into their librari
 		$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist . || exit 1; done
 	$(BIN)/python -m tools.check_wheels dist/*.whl
 
-# Files of Debian's packages for another architecture, which are not installed.
-arm64-libraries:
-	mkdir -p .cache/arm64
-	dpkg --add-architecture arm64 && apt-get update -qq
-	cd .cache/arm64 && apt-get download -qq musl:arm64 libc6:arm64 && for package in *.deb; do dpkg -x $$package .; done
+# Files of Debian's packages for musl and ARM, which are not installed: Java's libraries look for an installed musl.
+FOREIGN := apt-get -qq -o APT::Architectures::=amd64 -o APT::Architectures::=arm64
 
-test-wheels: setup ## run the kernels of wheels for musl, Windows and ARM: needs musl, wine64, qemu-user-static; not part of make test
+foreign-libraries:
+	mkdir -p .cache/foreign
+	$(FOREIGN) update
+	cd .cache/foreign && $(FOREIGN) download musl:amd64 musl:arm64 libc6:arm64 && \
+		for package in *.deb; do dpkg -x $$package $$(basename $${package##*_} .deb); done
+
+test-wheels: setup ## run the kernels of wheels for musl, Windows and ARM: needs Debian's wine64 and qemu-user-static; not part of make test
 	mkdir -p .cache/kernels
 	$(BIN)/python -m tools.kernel_library --required --reuse --platform all --folder .cache/kernels
-	test -e .cache/arm64/lib || $(MAKE) arm64-libraries
+	test -e .cache/foreign/arm64 || $(MAKE) foreign-libraries
 	$(PYTEST) tests/platforms
 
 demo: setup ## open a savepoint of a real job: catalog, values, maps, windows, timers, Kafka offsets

@@ -1,7 +1,7 @@
 """The kernels of wheels for other platforms, run where they can be: with musl's loader, Wine, and QEMU for ARM.
 
-``make test-wheels`` builds the libraries first. It needs Debian's packages musl, wine64 and qemu-user-static, and the
-files of musl and libc6 for arm64 in ``.cache/arm64``. There is no Python: a program in C calls the kernels.
+``make test-wheels`` builds the libraries and unpacks Debian's packages of musl and libc6 first. It needs wine64 and
+qemu-user-static. There is no Python: a program in C calls the kernels.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from tools.kernel_platforms import PLATFORMS
 
 PROGRAM = Path(__file__).with_name("run_library.c")
 LIBRARIES = ROOT / ".cache" / "kernels"
-ARM = ROOT / ".cache" / "arm64"
+FOREIGN = ROOT / ".cache" / "foreign"
 ZIG = ROOT / ".cache" / "zig"
 DECODING = (ops.F8, 0, ops.FLINK_STRING, 1, 2, 1, ops.ROW_END)
-EMULATED = ("qemu-aarch64-static", "-L", str(ARM))
+EMULATED = ("qemu-aarch64-static", "-L", str(FOREIGN / "arm64"))
 RUNS = {
     "glibc": ("linux-x86_64", ("-target", "x86_64-linux-gnu.2.17"), ()),
     "musl": (
         "linux-x86_64",
-        ("-target", "x86_64-linux-musl", "-dynamic", "-Wl,-dynamic-linker=/lib/ld-musl-x86_64.so.1"),
-        (),
+        ("-target", "x86_64-linux-musl", "-dynamic"),
+        (str(FOREIGN / "amd64" / "lib" / "ld-musl-x86_64.so.1"),),
     ),
     "arm-glibc": ("linux-aarch64", ("-target", "aarch64-linux-gnu.2.17"), EMULATED),
     "arm-musl": (
@@ -46,7 +46,7 @@ def test_kernels_answer_as_they_must(kind: str, tmp_path: Path) -> None:
     platform, target, runner = RUNS[kind]
     program = tmp_path / "run_library.exe"
     caches = dict.fromkeys(("ZIG_LOCAL_CACHE_DIR", "ZIG_GLOBAL_CACHE_DIR"), str(ZIG))
-    environment = {**os.environ, **caches, "WINEPREFIX": str(tmp_path / "wine"), "WINEDEBUG": "-all"}
+    environment = {**os.environ, **caches, "WINEPREFIX": str(ROOT / ".cache" / "wine"), "WINEDEBUG": "-all"}
     compiling = [sys.executable, "-m", "ziglang", "cc", "-O1", *target, "-o", str(program), str(PROGRAM)]
     subprocess.run(compiling, check=True, env=environment)
     library = str(LIBRARIES / PLATFORMS[platform].library)
