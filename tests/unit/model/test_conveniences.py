@@ -48,7 +48,10 @@ def test_source_states_are_decoded_unless_raw() -> None:
 
 def test_offsets_and_the_catalog_are_tables() -> None:
     offsets = demo().offsets()
-    assert offsets.column_names == ["operator", "topic", "partition", "offset", "stopping_offset", "subtask"]
+    assert offsets.column_names == [
+        "operator", "connector", "split", "kind", "position", "phase", "stops_at", "subtask", "topic", "partition",
+        "offset", "stopping_offset",
+    ]  # fmt: skip
     assert offsets.column("partition").to_pylist() == [0, 1, 2, 3, 4, 5]
     catalog = demo().catalog()
     rows = {(row["uid"], row["state"]): row for row in catalog.to_pylist()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import struct
+from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -122,8 +123,9 @@ def text(value: str) -> bytes:
         ("PRIMITIVE_ARRAY<INT>", i32(2, 5, 6), [5, 6]), ("PRIMITIVE_ARRAY<BYTE>", text("ab"), b"ab"),
         ("BASIC_ARRAY<STRING>", i32(2) + b"\1" + text("a") + b"\0", ["a", None]),
         ("MAP<STRING, LONG>", i32(2) + text("a") + b"\0" + i64(1) + text("b") + b"\1", [("a", 1), ("b", None)]),
-        ("INSTANT", i64(1) + i32(500), "1970-01-01T00:00:01.000000500Z"), ("SQL_DATE", i32(1), "1970-01-02"),
-        ("SQL_TIMESTAMP", i64(1500), "1970-01-01T00:00:01.500"), ("TIME_WINDOW", i64(1, 2), {"start": 1, "end": 2}),
+        ("INSTANT", i64(1) + i32(500), "1970-01-01T00:00:01.000000500Z"), ("SQL_DATE", i32(1), date(1970, 1, 2)),
+        ("SQL_TIMESTAMP", i64(1500), datetime(1970, 1, 1, 0, 0, 1, 500_000)),
+        ("TIME_WINDOW", i64(1, 2), {"start": 1, "end": 2}),
     ],
 )  # fmt: skip
 def test_values_as_the_coders_of_pyflink_write_them(type_: str, data: bytes, value: Any) -> None:
