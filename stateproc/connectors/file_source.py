@@ -87,7 +87,7 @@ def _of_position(name: str) -> Any:
 
 def _split(*file_status: Part) -> Structure:
     return record(
-        column("split_id", UTF),
+        column("split_id", checked(UTF, bool, "the id of a split")),
         hidden("uri", _PATH),
         computed("path", pa.string(), _uri),
         column("offset", LONG_COUNT),

@@ -83,9 +83,13 @@ def _identifies(row: FormatRow) -> bool:
     return known is not None and known.identifies(row[known.name])
 
 
+def _is_id(text: str) -> bool:
+    return text != "" and text.isprintable()
+
+
 def split_format(formats: Formats) -> ConnectorFormat:
     """Return the format of splits that wrap those of ``formats``; others stay bytes."""
-    layout = _layout("source_index", column("split_id", checked(UTF, str.isprintable, "the id of a split")))
+    layout = _layout("source_index", column("split_id", checked(UTF, _is_id, "the id of a split")))
     return ConnectorFormat(
         "hybrid",
         FormatRole.SPLIT,

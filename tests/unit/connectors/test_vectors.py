@@ -169,20 +169,13 @@ VERSIONS = sorted({version for known in CONNECTOR_FORMATS for version in known.s
 def test_random_bytes_have_no_format(rounds: int) -> None:
     dice = random.Random(32)
     for _ in range(rounds):
-        size = dice.randrange(120)
-        # Half of them with many small numbers, as formats have them.
-        payload = (
-            dice.randbytes(size)
-            if dice.random() < 0.5
-            else bytes(dice.choice((0, 0, 0, 1, dice.randrange(256))) for _ in range(size))
-        )
+        payload = dice.randbytes(dice.randrange(120))
         for version in VERSIONS:
             item = Versioned(version, payload)
             for known in CONNECTOR_FORMATS:
-                if version not in known.structures:
-                    continue
-                # A writer of Kafka before 4.0 is one text, which a few bytes can be.
-                if known.name == "kafka" and known.role is FormatRole.WRITER and version == 1:
+                # A writer of Kafka before 4.0 is one text, which three bytes can be.
+                is_text = known.name == "kafka" and known.role is FormatRole.WRITER and version == 1
+                if version not in known.structures or is_text:
                     continue
                 row = known.read(item)
                 assert row is None or not known.identifies(row), (known.name, version, payload)
