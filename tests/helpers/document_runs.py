@@ -71,17 +71,25 @@ def check_commands(document: Path, folder: Path, extra: Mapping[str, str] | None
         assert matches(command.output, done.stdout), f"{place} prints\n{done.stdout}\nand not\n{command.output}"
 
 
+_NAMED_FILE = re.compile(r"# ([\w.-]+\.(?:yaml|py))\n")
+
+
 def write_files(document: Path, folder: Path) -> None:
-    """Write the YAML blocks of a document that begin with the name of a file: ``# job.yaml``."""
-    for _, text in blocks(document, "yaml"):
-        named = re.match(r"# ([\w.-]+\.yaml)\n", text)
+    """Write the blocks of a document that begin with the name of a file, such as ``# job.yaml`` or ``# move.py``."""
+    for _, text in (*blocks(document, "yaml"), *blocks(document, "python")):
+        named = _NAMED_FILE.match(text)
         if named:
             (folder / named[1]).write_text(text.removeprefix(named[0]), encoding="utf-8")
 
 
 def program_of(document: Path) -> str | None:
     """Return the document's Python blocks as one program; None if it imports nothing: then it shows fragments."""
-    snippets = blocks(document, "python")
+    run = {command.line for command in commands(document)}
+    snippets = [
+        block
+        for block in blocks(document, "python")
+        if not ((named := _NAMED_FILE.match(block[1])) and f"python {named[1]}" in run)
+    ]
     if not any(re.search(r"^(import|from) ", text, re.MULTILINE) for _, text in snippets):
         return None
     return "\n".join("\n" * 2 + text for _, text in snippets)
