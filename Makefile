@@ -63,7 +63,7 @@ foreign-libraries:
 	cd .cache/foreign && $(FOREIGN) download musl:amd64 musl:arm64 libc6:arm64 && \
 		for package in *.deb; do dpkg -x $$package $$(basename $${package##*_} .deb); done
 
-test-wheels: setup ## run the kernels of wheels for musl, Windows and ARM: needs Debian's wine64 and qemu-user-static; not part of make test
+test-wheels: setup ## installs in an empty environment, and the kernels of wheels for musl, Windows and ARM: needs Debian's wine64 and qemu-user-static; not part of make test
 	mkdir -p .cache/kernels
 	$(BIN)/python -m tools.kernel_library --required --reuse --platform all --folder .cache/kernels
 	test -e .cache/foreign/arm64 || $(MAKE) foreign-libraries
