@@ -8,7 +8,6 @@ SavepointWriter.
 from stateproc.writers.changes.change_definition import ChangeDefinition, ChangeField, SnapshotChange
 from stateproc.writers.changes.snapshot_changes import (
     Convert,
-    DeleteRows,
     DisableTtl,
     DropInFlightData,
     DropOperator,
@@ -30,7 +29,6 @@ __all__ = [
     "ChangeDefinition",
     "ChangeField",
     "Convert",
-    "DeleteRows",
     "DisableTtl",
     "DropInFlightData",
     "DropOperator",
