@@ -37,6 +37,8 @@ CHANGES: dict[str, Callable[[SavepointWriter], object]] = {
     "rescale 128 to 1024": lambda writer: writer.with_max_parallelism(1024),
     "canonical to native-rocksdb": lambda writer: writer.with_format("native-rocksdb"),
     "canonical to native-hashmap": lambda writer: writer.with_format("native-hashmap"),
+    "delete half": lambda writer: writer.delete_rows("op", "text", "key % 2 = 0"),
+    "delete by value": lambda writer: writer.delete_rows("op", "text", "value < 'customer-00000001000'"),
     "purge half": lambda writer: writer.purge_expired("op", "text", _TTL, _NOW),
 }
 

@@ -135,11 +135,18 @@ class EntryProgram:
 
 
 def entry_program(
-    state: StateDescriptor, form: Form, ctx: LayoutContext, *, raw_keys: bool = False, values: bool = True
+    state: StateDescriptor,
+    form: Form,
+    ctx: LayoutContext,
+    *,
+    raw_keys: bool = False,
+    values: bool = True,
+    user_keys: bool = True,
 ) -> EntryProgram:
     """Compile the state's entries. Raises Undecodable naming the state's part that is not.
 
     Without ``values``, those of composite entries are skipped, whatever their bytes: there is no column ``value``.
+    So are user keys without ``user_keys``.
     """
     b = Builder()
     columns: dict[str, Assembler] = {}
@@ -164,7 +171,9 @@ def entry_program(
     else:
         if raw_keys:
             b.op(ops.PUSH_POS)
-        marks, raw = emit_composite_key(b, state, ctx, columns, raw_keys)
+        marks, raw = emit_composite_key(b, state, ctx, columns, raw_keys, user_keys=user_keys)
+        if not user_keys:
+            b.op(ops.SKIP_REST)
         b.op(ops.SEGMENT, 1)
         if values:
             columns["value"] = composite_value(state, ctx).emit(b, False)

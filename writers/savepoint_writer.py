@@ -21,7 +21,7 @@ from stateproc.writers.bootstrap.state_registration import Type, check_name
 from stateproc.writers.local.engine import LocalEngine
 from stateproc.writers.plan.planning import WritePlan, plan_write
 from stateproc.writers.plan.savepoint_plan import SavepointPlan
-from stateproc.writers.rewrite.existing_operator import ExistingOperator, TtlEdit, now_ms
+from stateproc.writers.rewrite.existing_operator import DeleteEdit, ExistingOperator, TtlEdit, now_ms
 from stateproc.writers.rewrite.rekey import HashCodes
 from stateproc.writers.rewrite.transform import (
     exact_read_options,
@@ -310,6 +310,26 @@ class SavepointWriter(SinkEdits):
         edit = TtlEdit("purge", ttl=ttl // timedelta(milliseconds=1), now=time_argument(now, "now"))
         return self._edit_ttl(uid, state, edit)
 
+    def delete_rows(self, uid: str, state: str, where: str, *, flatten: bool = False) -> SavepointWriter:
+        """Delete the rows of a keyed state for which a condition is true. All others stay byte for byte.
+
+        Args:
+            uid: the operator's uid or uid hash.
+            state: the state's name; of timers that of their queue.
+            where: the condition on the columns that reading returns, in SQL: ``key = 42 AND value.total < 10``. Rows
+                for which it is null stay.
+            flatten: each element of a list (``list_index``, ``list_element``) and each entry of a map (``map_key``,
+                ``map_value``) is a row. Lists and maps that lose all of them are gone.
+        """
+        operator = self._existing(uid)
+        operator.check_state(state)
+        if not isinstance(where, str) or not where.strip():
+            raise InvalidOption(
+                f"the condition {where!r}", advice="give it as text: delete_rows(uid, state, 'key = 42')"
+            )
+        operator.edits.deleted.setdefault(state, []).append(DeleteEdit(where, flatten))
+        return self
+
     def with_hash_function(self, uid: str, hash_function: str | HashCodes) -> SavepointWriter:
         """Specify the ``hashCode`` of keys whose class has its own (POJOs, case classes).
 
@@ -357,7 +377,7 @@ class SavepointWriter(SinkEdits):
     ) -> SavepointPlan:
         """Say what `write` would do, from ``_metadata`` and the headers of state files; nothing is written.
 
-        Callbacks of `with_states` are called; rows are not read.
+        Callbacks of `with_states` are called; rows are not read, but to count those that `delete_rows` deletes.
 
         Args:
             path: the directory, to check whether it can be written to.
@@ -369,12 +389,16 @@ class SavepointWriter(SinkEdits):
         Raises:
             SnapshotError: what `write` would refuse before it writes.
         """
-        return self.planned_write(path, mode).savepoint
+        return self.planned_write(path, mode, count=True).savepoint
 
     def planned_write(
-        self, path: str | os.PathLike[str] | None, mode: Literal["error", "overwrite"] = "error", *, verify: bool = True
-    ) -> WritePlan:
-        """Plan a write for `execute`. Arguments and errors are those of `plan` and `write`."""
+        self, path: str | os.PathLike[str] | None, mode: Literal["error", "overwrite"] = "error", *,
+        verify: bool = True, count: bool = False,
+    ) -> WritePlan:  # fmt: skip
+        """Plan a write for `execute`. Arguments and errors are those of `plan` and `write`.
+
+        ``count``: count the rows that are deleted, by reading their states.
+        """
         return plan_write(
             self._operators.values(),
             self._settings,
@@ -384,6 +408,7 @@ class SavepointWriter(SinkEdits):
             path=None if path is None else path_argument(path),
             overwrite=mode == "overwrite",
             verify=verify,
+            count=count,
         )
 
     def execute(self, plan: WritePlan) -> WriteResult:

@@ -5,7 +5,7 @@ Imported only when there is a condition: DuckDB takes 0.08 s to load.
 """
 
 from stateproc.filters.condition import WhereCondition, parse
-from stateproc.filters.key_predicates import key_groups_in, keys_in
+from stateproc.filters.key_predicates import allowed_by, key_groups_in, keys_in
 from stateproc.filters.row_filter import RowFilter
 
-__all__ = ["RowFilter", "WhereCondition", "key_groups_in", "keys_in", "parse"]
+__all__ = ["RowFilter", "WhereCondition", "allowed_by", "key_groups_in", "keys_in", "parse"]

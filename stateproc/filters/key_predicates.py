@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -25,10 +26,11 @@ from stateproc.filters.condition import (
     walk,
 )
 from stateproc.filters.row_filter import RowFilter
-from stateproc.keygroups.key_group_pruning import keys_of_fields
+from stateproc.keygroups.key_group_pruning import in_both, keys_of_fields
 from stateproc.row_formats.json_values import json_values
 
 KEY, KEY_GROUP = "key", "key_group"
+KeyGroupsOf = Callable[[Sequence[Any]], "set[int] | None"]
 _NO_KEY = object()
 _EXACT_DOUBLES = 2.0**53
 """Below this, doubles represent each integer."""
@@ -63,6 +65,22 @@ def keys_in(where: WhereCondition, key_type: pa.DataType) -> list[Any] | None:
         return None if keys is None or any(key is _NO_KEY for key in keys) else keys
 
     return keys_of_fields(key_type, values)
+
+
+def allowed_by(
+    where: WhereCondition, schema: pa.Schema, max_parallelism: int, key_groups_of: KeyGroupsOf
+) -> tuple[list[Any] | None, set[int] | None]:
+    """Return the keys and the key groups that rows can have; None where the condition allows all.
+
+    Args:
+        where: The condition.
+        schema: The columns of the rows, with dates and times as Arrow's types.
+        max_parallelism: The number of key groups.
+        key_groups_of: Returns the key groups of keys; None where these are not known.
+    """
+    groups = key_groups_in(where, max_parallelism) if KEY_GROUP in schema.names else None
+    keys = keys_in(where, schema.field(KEY).type) if KEY in schema.names else None
+    return keys, groups if keys is None else in_both(groups, key_groups_of(keys))
 
 
 def key_groups_in(where: WhereCondition, max_parallelism: int) -> set[int] | None:

@@ -264,7 +264,7 @@ class _JobSteps:
             tables = stack.enter_context(opened_tables(run, spark)) if run.job.sources else None
             with report.phase("plan"):
                 writer = writer_of(run, tables, spark)
-                plan = writer.planned_write(run.target, _mode(run), verify=run.job.target.verify)
+                plan = writer.planned_write(run.target, _mode(run), verify=run.job.target.verify, count=self.plan_only)
                 self.plan, report.plan = plan.savepoint, plan.savepoint.to_dict()
             if self.plan_only:
                 report.status, report.checks = "planned", [not_evaluated(check) for check in checks]

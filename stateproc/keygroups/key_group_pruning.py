@@ -50,6 +50,13 @@ def key_groups(
         return None
 
 
+def in_both(one: set[int] | None, two: set[int] | None) -> set[int] | None:
+    """Return the key groups in both sets, where None is all."""
+    if one is None or two is None:
+        return two if one is None else one
+    return one & two
+
+
 def key_groups_of_column(
     serializer: Serializer, keys: pa.Array, ctx: LayoutContext, max_parallelism: int, metadata_version: int
 ) -> set[int] | None:

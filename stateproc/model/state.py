@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
 from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.keygroups.key_group_pruning import in_both
 from stateproc.model.operator_context import OperatorContext
 from stateproc.model.parallel_scan import parallel_split_bytes, thread_count, useful_threads
 from stateproc.model.row_access import RowAccess
@@ -27,7 +28,7 @@ from stateproc.storage.concurrency import read_in_order
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from stateproc.filters import RowFilter, WhereCondition
+    from stateproc.filters import RowFilter
     from stateproc.html.cards import Card
     from stateproc.model.description import DescribedType, StateDescription, Storage
 
@@ -422,16 +423,17 @@ class FilteredScan:
         self._filter: RowFilter | None = None
         groups = None if key_groups is None else set(key_groups)
         if keys is not None:
-            groups = _both(groups, state.key_groups_of(keys))
+            groups = in_both(groups, state.key_groups_of(keys))
         needed = set(self.schema.names)
         if where is not None:
             # Lazy: start-up. DuckDB takes 0.08 s to load.
-            from stateproc.filters import RowFilter, parse
+            from stateproc.filters import RowFilter, allowed_by, parse
 
             condition = parse(where, self._temporal_schema)
             self._filter = RowFilter(condition, self._full_schema, self._temporal_schema)
-            found_keys, found_groups = self._pruning(condition)
-            groups = _both(groups, found_groups)
+            number = state.operator.max_parallelism
+            found_keys, found_groups = allowed_by(condition, self._temporal_schema, number, state.key_groups_of)
+            groups = in_both(groups, found_groups)
             keys = found_keys if keys is None else keys
             needed.update(condition.columns)
         size = self._state.parallel_split_bytes(self._threads, _SCAN_SPLIT)
@@ -463,26 +465,10 @@ class FilteredScan:
             yield kept.select(self.schema.names)
         yield split.bytes
 
-    def _pruning(self, condition: WhereCondition) -> tuple[list[Any] | None, set[int] | None]:
-        """Return the keys and the key groups that rows can have; None where the condition allows all."""
-        from stateproc.filters import key_groups_in, keys_in
-
-        names = self._full_schema.names
-        groups = key_groups_in(condition, self._state.operator.max_parallelism) if "key_group" in names else None
-        keys = keys_in(condition, self._temporal_schema.field("key").type) if "key" in names else None
-        return keys, groups if keys is None else _both(groups, self._state.key_groups_of(keys))
-
     @cached_property
     def _temporal_schema(self) -> pa.Schema:
         """The schema with dates and times as Arrow's types, where the rows have them as ISO text."""
         return self._state.with_temporal("micros").schema(flatten=self._flatten)
-
-
-def _both(one: set[int] | None, two: set[int] | None) -> set[int] | None:
-    """Return the key groups in both sets, where None is all."""
-    if one is None or two is None:
-        return two if one is None else one
-    return one & two
 
 
 def _step_bytes(step: _Step) -> int:

@@ -78,6 +78,22 @@ def without(uid: str) -> Callable[[Lines], Lines]:
     return lambda lines: (line for line in lines if line["uid"] != uid)
 
 
+def deleted(lines: Lines) -> Lines:
+    """One key is gone from one operator, timers included; of another every other element and entry, and some values."""
+    for line in lines:
+        value, at = line["value"], (line["uid"], line["state"])
+        if line["uid"] == "kitchen-string" and line["key"] == "紅茶":
+            continue
+        if at == ("kitchen-long", "products"):
+            value = value[1::2]
+        elif at == ("kitchen-long", "addresses"):
+            value = [item for item in value if item["key"] % 2]
+        elif at == ("kitchen-long", "profile") and value["vip"]:
+            continue
+        if value or not isinstance(value, list):
+            yield {**line, "value": value}
+
+
 def with_times(lines: Lines) -> Lines:
     """Two states of an operator were used in 2100."""
     for line in lines:
@@ -114,6 +130,9 @@ ROWS = "key,value\n1,Ada\n-2,Grace\n4611686018427387904,Žofie\n"
 OFFSETS = ("--offsets", "shop.orders:0=17", "--offsets", "returns:0=earliest", "--remove", "shop.orders:1")
 BOOTSTRAP = Bootstrap(ROWS, ("--uid", "fresh", "--kind", "value", "--state", "name", "--value", "value"))
 STRING = ("--uid", "kitchen-string")
+QUEUES = ("_timer_state/event_user-timers", "_timer_state/processing_user-timers")
+LONG = ("--uid", "kitchen-long")
+DELETED = ("profile", "counter", "products", "spent", "addresses", "reduced", "totals", *QUEUES)
 
 VERBS: tuple[VerbCase, ...] = (
     VerbCase("copy", [["copy"]]),
@@ -133,6 +152,16 @@ VERBS: tuple[VerbCase, ...] = (
         [["drop-state", *STRING, "--state", "counter"], ["rename-state", *STRING, "--state", "spent", "--to", "paid"]],
         OTHER_STATES,
         other_states,
+    ),
+    VerbCase(
+        "delete",
+        [
+            ["delete", *STRING, *(word for state in DELETED for word in ("--state", state)), "--where", "key = '紅茶'"],
+            ["delete", *LONG, "--state", "products", "--flatten", "--where", "list_index % 2 = 0"],
+            ["delete", *LONG, "--state", "addresses", "--flatten", "--where", "map_key % 2 = 0"],
+            ["delete", *LONG, "--state", "profile", "--where", "value.vip"],
+        ],
+        expected=deleted,
     ),
     VerbCase(
         "ttl enable",
@@ -205,4 +234,4 @@ def test_flink_restores_what_a_verb_writes(results: Results, rewrite: Rewrite) -
 
 
 def test_the_matrix_is_complete() -> None:
-    assert len({item.name for item in REWRITES}) == len(VERBS) * len(KINDS) * len(RELEASES) == 112
+    assert len({item.name for item in REWRITES}) == len(VERBS) * len(KINDS) * len(RELEASES) == 120

@@ -8,6 +8,7 @@ SavepointWriter.
 from stateproc.writers.changes.change_definition import ChangeDefinition, ChangeField, SnapshotChange
 from stateproc.writers.changes.snapshot_changes import (
     Convert,
+    DeleteRows,
     DisableTtl,
     DropInFlightData,
     DropOperator,
@@ -29,6 +30,7 @@ __all__ = [
     "ChangeDefinition",
     "ChangeField",
     "Convert",
+    "DeleteRows",
     "DisableTtl",
     "DropInFlightData",
     "DropOperator",

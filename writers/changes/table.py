@@ -10,6 +10,7 @@ from stateproc.errors import InvalidOption
 from stateproc.writers.changes.change_definition import ChangeDefinition, SnapshotChange
 from stateproc.writers.changes.snapshot_changes import (
     Convert,
+    DeleteRows,
     DisableTtl,
     DropInFlightData,
     DropOperator,
@@ -88,6 +89,17 @@ CHANGES: tuple[ChangeDefinition, ...] = (
         ("rename-state",),
         ("--uid orders --state totals --to sums",),
         {"uid": "orders", "state": "totals", "to": "sums"},
+    ),
+    ChangeDefinition(
+        "delete",
+        DeleteRows,
+        "delete the rows of keyed states for which a condition is true",
+        ("delete",),
+        (
+            '--uid orders --state totals --where "key = 42"',
+            '--uid orders --state items --flatten --where "map_value.price < 0"',
+        ),
+        {"uid": "orders", "state": ["totals"], "where": "key = 42", "flatten": False},
     ),
     ChangeDefinition(
         "ttl-enable",

@@ -76,7 +76,7 @@ def rewrite_reasons(
 
 
 def keyed_states(
-    item: ScaledOperator, operator: ExistingOperator, changes: Sequence[str], files: Sequence[str]
+    item: ScaledOperator, operator: ExistingOperator, changes: Sequence[str], files: Sequence[str], *, count: bool
 ) -> Iterator[StatePlan]:
     """Yield the keyed states of an operator of the source.
 
@@ -85,6 +85,7 @@ def keyed_states(
         operator: The operator with its edits.
         changes: Why entries or their format change, of `rewrite_reasons`.
         files: Why files change.
+        count: Whether to count rows that are deleted, by reading their states.
 
     Raises:
         SnapshotError: Keyed state is to be written anew, and its headers cannot be read.
@@ -106,7 +107,7 @@ def keyed_states(
         elif name in made:
             yield StatePlan(name, made[name], PlanAction.REPLACED, ("from rows",), name)
         else:
-            own = [*_own_changes(name, operator), *changes]
+            own = [*_own_changes(name, operator, count), *changes]
             reasons = (*own, *files) if own or files else (("entries copied",) if item.keyed else ())
             action = PlanAction.CHANGED if own else PlanAction.CARRIED
             yield StatePlan(edits.renamed.get(name, name), kind, action, reasons, name)
@@ -116,12 +117,16 @@ def keyed_states(
             yield StatePlan(name, kind, PlanAction.ADDED, ("from rows",))
 
 
-def _own_changes(name: str, operator: ExistingOperator) -> Iterator[str]:
+def _own_changes(name: str, operator: ExistingOperator, count: bool) -> Iterator[str]:
     edits = operator.edits
     if edits.renamed.get(name, name) != name:
         yield f"renamed from {name}"
     if name in edits.ttl:
         yield _TTL[edits.ttl[name].action]
+    if name in edits.deleted:
+        number = operator.deleted_rows(name) if count else None
+        conditions = " or ".join(edit.where for edit in edits.deleted[name])
+        yield f"{number or 'rows'} deleted where {conditions}"
 
 
 def _kind_of(info: StateMetaInfo) -> str:
@@ -205,8 +210,9 @@ def plan_write(
     path: str | None = None,
     overwrite: bool = False,
     verify: bool = True,
+    count: bool = False,
 ) -> WritePlan:
-    """Plan a write. State files are not read beyond their headers.
+    """Plan a write. State files are not read beyond their headers, but to count.
 
     Args:
         operators: The operators of the new savepoint.
@@ -217,6 +223,7 @@ def plan_write(
         path: The directory, if it is known.
         overwrite: Whether a snapshot in it is replaced.
         verify: Whether files are read back after they are written.
+        count: Whether to count rows that are deleted, by reading their states.
 
     Raises:
         SnapshotError: InvalidOption, NotFound, UnsupportedSnapshot, CorruptSnapshot, MissingFile.
@@ -231,7 +238,7 @@ def plan_write(
     spec = _spec([item.spec for item in planned], settings, source, verify)
     # Encoders of rows refuse those whose key groups cannot be known. No row is read.
     planned = [replace(item, sources=list(item.operator.sources(spec, n))) for n, item in enumerate(planned)]
-    plans = [_plan(item, settings, source) for item in planned]
+    plans = [_plan(item, settings, source, count) for item in planned]
     plans += [] if source is None else list(_dropped(source, operators))
     savepoint = SavepointPlan(
         source=None if source is None else source.path,
@@ -296,7 +303,7 @@ def _notes(
                 yield from offsets_notes(item.operator, *item.operator_state.offsets)
 
 
-def _plan(planned: PlannedOperator, settings: WriteSettings, source: Snapshot | None) -> OperatorPlan:
+def _plan(planned: PlannedOperator, settings: WriteSettings, source: Snapshot | None, count: bool) -> OperatorPlan:
     item, operator, spec = planned.scaled, planned.operator, planned.spec
     if isinstance(operator, NewOperator):
         return _new(item, operator, spec, settings, source)
@@ -307,7 +314,7 @@ def _plan(planned: PlannedOperator, settings: WriteSettings, source: Snapshot | 
     every = copy_plan([own.metadata], location, drop_channel_state=drop)
     changes, files = rewrite_reasons(item, operator, settings)
     renamed = (f"renamed from {own.display}",) if operator.operator_id != own.operator_id else ()
-    states = (*keyed_states(item, operator, changes, files), *_operator_states(item, operator))
+    states = (*keyed_states(item, operator, changes, files, count=count), *_operator_states(item, operator))
     rescaled = (f"{own.parallelism} → {item.parallelism} subtasks",) if item.parallelism != own.parallelism else ()
     reasons = (*renamed, *((*changes, *files) if spec.keyed is not None else rescaled))
     is_changed = bool(reasons) or any(state.action is not PlanAction.CARRIED for state in states)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from stateproc.errors import InvalidOption, SnapshotError, Where, not_found
 from stateproc.flink_versions import Release
+from stateproc.html.units import counted
 from stateproc.keygroups.class_hashes import ClassHash
 from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.metadata.backend import StateMetaInfo
@@ -47,6 +49,7 @@ from stateproc.writers.rewrite.rekey import (
     default_hash_name,
     rekey,
 )
+from stateproc.writers.rewrite.row_deletion import RowDeletion, row_deletion
 from stateproc.writers.rewrite.ttl import TtlChange, ttl_off, ttl_on, ttl_purge, with_ttl, without_ttl
 from stateproc.writers.write_spec import OperatorWriteSpec, WriteSpec
 from stateproc.writers.write_task import Encoder, FileOf, Source, in_parts, row_encoding
@@ -73,6 +76,14 @@ class TtlEdit:
         return ttl_off(state, context) if self.action == "off" else ttl_purge(state, context, self.ttl, self.now)
 
 
+@dataclass(frozen=True)
+class DeleteEdit:
+    """Rows of a state that are deleted: those for which a condition is true; ``flatten``: elements, map entries."""
+
+    where: str
+    flatten: bool = False
+
+
 @dataclass
 class Edits:
     """The edits of one operator.
@@ -84,6 +95,7 @@ class Edits:
     dropped: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
     ttl: dict[str, TtlEdit] = field(default_factory=dict)
+    deleted: dict[str, list[DeleteEdit]] = field(default_factory=dict)
     states: list[Callable[[OperatorBootstrap], object]] = field(default_factory=list)
     hash_function: str | HashCodes | None = None
     offsets: list[OffsetsEdit] = field(default_factory=list)
@@ -92,7 +104,7 @@ class Edits:
     @property
     def touch_keyed(self) -> bool:
         """Whether the operator's keyed state has to be rewritten."""
-        return bool(self.dropped or self.renamed or self.ttl or self.states)
+        return bool(self.dropped or self.renamed or self.ttl or self.deleted or self.states)
 
     @property
     def touch_operator_state(self) -> bool:
@@ -114,15 +126,18 @@ def now_ms() -> int:
 
 @dataclass(frozen=True)
 class EditedSplit:
-    """A split of a state's entries, and the edits of its entries: time to live, key groups."""
+    """A split of a state's entries, and the edits of its entries: rows deleted, time to live, key groups."""
 
     split: CarriedSplit | CarriedTogether
     ttl: TtlChange | None = None
     rekey: Rekey | None = None
+    deletions: tuple[RowDeletion, ...] = ()
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """RAW_ENTRIES as they are to be written."""
         entries: Iterable[pa.RecordBatch] = self.split.read()
+        for deletion in self.deletions:
+            entries = deletion.batches(entries)
         if self.ttl is not None:
             entries = self.ttl.batches(entries)
         if self.rekey is not None:
@@ -268,6 +283,13 @@ class ExistingOperator:
                 where=Where(operator=self.operator.display, state=min(made & self.edits.dropped)),
                 advice="a state from a DataFrame replaces the one of its name: do not drop that",
             )
+        deleted = made & self.edits.deleted.keys()
+        if deleted:
+            raise InvalidOption(
+                "rows are deleted of a state that comes from a DataFrame",
+                where=Where(operator=self.operator.display, state=min(deleted)),
+                advice="leave the rows out of the DataFrame, or delete them in a second write",
+            )
         replaced = made & {*self.edits.ttl, *self.edits.renamed}
         if replaced:
             raise InvalidOption(
@@ -294,8 +316,10 @@ class ExistingOperator:
     def _edited_splits(self, name: str, state_id: int, mine: OperatorWriteSpec) -> Iterator[EditedSplit]:
         """The splits of a state that stays, with the changes of their entries."""
         ttl, key_groups = self._entry_changes(name, state_id, mine)
+        deletions = self._deletions(name)
         for split in carried_splits(self.operator, name, state_id):
-            yield EditedSplit(split, ttl, key_groups)
+            touched = tuple(it for it in deletions if it.touches(split.key_groups))
+            yield EditedSplit(split, ttl, key_groups, touched)
 
     def _entry_changes(
         self, name: str, state_id: int, mine: OperatorWriteSpec
@@ -317,6 +341,32 @@ class ExistingOperator:
                 source=self.operator.context,
             )
         return ttl, key_groups
+
+    def _deletions(self, name: str) -> tuple[RowDeletion, ...]:
+        """What deletes rows of a state. Raises InvalidOption, UnsupportedSnapshot."""
+        names, own = self.header.names, self.operator.context
+        return tuple(
+            row_deletion(self.header.keyed(name), edit.where, own, names, flatten=edit.flatten)
+            for edit in self.edits.deleted.get(name, ())
+        )
+
+    def deleted_rows(self, name: str) -> str | None:
+        """Read a state that stays and return how many of its rows are deleted, in words; None without such an edit.
+
+        Raises:
+            SnapshotError: The state cannot be read.
+        """
+        deletions, counts = self._deletions(name), list[int]()
+        if not deletions:
+            return None
+        for split in carried_splits(self.operator, name, 0):
+            entries: Iterable[pa.RecordBatch] = split.read()
+            touched = [it for it in deletions if it.touches(split.key_groups)]
+            for deletion in touched:
+                entries = deletion.batches(entries, counts.append)
+            if touched:
+                deque(entries, maxlen=0)
+        return counted(sum(counts), *deletions[0].row_words)
 
     def _hash_function(self, *, by_default: bool) -> HashCodes | ClassHash | None:
         """Return how keys are hashed: a function, or the formula that keys confirm, of a name that was given or
@@ -341,6 +391,7 @@ class ExistingOperator:
         """Raise InvalidOption, UnsupportedSnapshot if entries of a state that stays cannot be changed as planned."""
         for state_id, name in enumerate(self._kept_names()):
             self._entry_changes(name, state_id, mine)
+            self._deletions(name)
 
     @property
     def declared_states(self) -> list[tuple[str, str]]:
@@ -408,7 +459,7 @@ def _joined(items: Iterable[EditedSplit]) -> Iterator[EditedSplit]:
     """Combine the splits of which nothing changes, so that each file is read once."""
     unchanged: list[CarriedSplit] = []
     for item in items:
-        if item.ttl is None and item.rekey is None and isinstance(item.split, CarriedSplit):
+        if item.ttl is None and item.rekey is None and not item.deletions and isinstance(item.split, CarriedSplit):
             unchanged.append(item.split)
         else:
             yield item

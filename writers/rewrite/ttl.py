@@ -74,7 +74,7 @@ class TtlChange:
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the changed entries (RAW_ENTRIES), in the same order. Raises CorruptSnapshot, Undecodable."""
-        elements = _ListElements(self.state, self.context) if self.state.kind is StateKind.LIST else None
+        elements = ListElements(self.state, self.context) if self.state.kind is StateKind.LIST else None
         for batch in batches:
             values = row_bytes_of(batch.column("value"))
             if elements is not None:
@@ -147,7 +147,7 @@ class TtlChange:
         """A null in the form of the value's own serializer; None if it has none."""
         return null_form(self.state.value.layout(self.context.inner))
 
-    def _lists(self, values: RowBytes, elements: _ListElements) -> tuple[npt.NDArray[np.bool_] | None, RowBytes]:
+    def _lists(self, values: RowBytes, elements: ListElements) -> tuple[npt.NDArray[np.bool_] | None, RowBytes]:
         offsets, items = elements.of(values)
         kept, items = self._plain(items)
         if kept is None:
@@ -174,7 +174,7 @@ class TtlChange:
         )
 
 
-class _ListElements:
+class ListElements:
     """Splits lists into the bytes of their elements, without decoding them."""
 
     def __init__(self, state: StateDescriptor, context: LayoutContext) -> None:

@@ -12,6 +12,7 @@ import pytest
 import stateproc
 from stateproc.cli.definitions.writing import VERBS
 from stateproc.model.operator import Operator
+from stateproc.model.state import State
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.writers.changes import CHANGES, ChangeDefinition
 from tests.helpers.command_runs import CommandRun
@@ -44,11 +45,15 @@ def contents(snapshot: Snapshot) -> Contents:
     found = {}
     for operator in snapshot.operators:
         for state in operator.states:
-            table = state.to_arrow()
-            dropped = [name for name in ("key_group", "subtask", "last_access") if name in table.column_names]
-            rows = table.drop_columns(dropped).to_pylist()
-            found[operator.operator_id, state.name] = sorted(repr(ordered(row)) for row in rows)
+            found[operator.operator_id, state.name] = rows_of(state)
     return found
+
+
+def rows_of(state: State, where: str | None = None) -> list[str]:
+    """The rows of a state in one order, without key groups, subtasks and times of last access."""
+    table = state.to_arrow(where=where)
+    dropped = [name for name in ("key_group", "subtask", "last_access") if name in table.column_names]
+    return sorted(repr(ordered(row)) for row in table.drop_columns(dropped).to_pylist())
 
 
 def ordered(value: Any) -> Any:
@@ -133,6 +138,14 @@ class Case:
         operator, state = keyed(self.snapshot)
         self.wanted[operator.operator_id, "new name"] = self.wanted.pop((operator.operator_id, state.name))
         return ["--uid", operator.operator_id, "--state", state.name, "--to", "new name"]
+
+    def delete(self) -> list[str]:
+        """Delete every other key group of one state."""
+        operator, state = keyed(self.snapshot)
+        kept = rows_of(state, "NOT (key_group % 2 = 0)")
+        assert 0 < len(kept) < len(self.wanted[operator.operator_id, state.name])
+        self.wanted[operator.operator_id, state.name] = kept
+        return ["--uid", operator.operator_id, "--state", state.name, "--where", "key_group % 2 = 0"]
 
     def ttl_enable(self) -> list[str]:
         operator, state = keyed(self.snapshot, ttl=False)
