@@ -318,7 +318,7 @@ class ExistingOperator:
         ttl, key_groups = self._entry_changes(name, state_id, mine)
         deletions = self._deletions(name)
         for split in carried_splits(self.operator, name, state_id):
-            touched = tuple(it for it in deletions if it.touches(split.key_groups))
+            touched = tuple(it for it in deletions if it.selection.touches(split.key_groups))
             yield EditedSplit(split, ttl, key_groups, touched)
 
     def _entry_changes(
@@ -361,12 +361,12 @@ class ExistingOperator:
             return None
         for split in carried_splits(self.operator, name, 0):
             entries: Iterable[pa.RecordBatch] = split.read()
-            touched = [it for it in deletions if it.touches(split.key_groups)]
+            touched = [it for it in deletions if it.selection.touches(split.key_groups)]
             for deletion in touched:
                 entries = deletion.batches(entries, counts.append)
             if touched:
                 deque(entries, maxlen=0)
-        return counted(sum(counts), *deletions[0].row_words)
+        return counted(sum(counts), *deletions[0].selection.row_words)
 
     def _hash_function(self, *, by_default: bool) -> HashCodes | ClassHash | None:
         """Return how keys are hashed: a function, or the formula that keys confirm, of a name that was given or
