@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +21,13 @@ from stateproc.writers.bootstrap.state_registration import Type, check_name
 from stateproc.writers.local.engine import LocalEngine
 from stateproc.writers.plan.planning import WritePlan, plan_write
 from stateproc.writers.plan.savepoint_plan import SavepointPlan
-from stateproc.writers.rewrite.existing_operator import DeleteEdit, ExistingOperator, TtlEdit, now_ms
+from stateproc.writers.rewrite.existing_operator import (
+    DeleteEdit,
+    ExistingOperator,
+    TtlEdit,
+    UpdateEdit,
+    now_ms,
+)
 from stateproc.writers.rewrite.rekey import HashCodes
 from stateproc.writers.rewrite.transform import (
     exact_read_options,
@@ -321,14 +327,28 @@ class SavepointWriter(SinkEdits):
             flatten: each element of a list (``list_index``, ``list_element``) and each entry of a map (``map_key``,
                 ``map_value``) is a row. Lists and maps that lose all of them are gone.
         """
-        operator = self._existing(uid)
-        operator.check_state(state)
-        if not isinstance(where, str) or not where.strip():
+        return self._edit_rows(uid, state, DeleteEdit(_condition(where, "delete_rows(uid, state"), flatten))
+
+    def update_rows(
+        self, uid: str, state: str, assignments: str | Sequence[str], where: str, *, flatten: bool = False
+    ) -> SavepointWriter:
+        """Set columns of the rows of a keyed state for which a condition is true. All others stay byte for byte.
+
+        Args:
+            uid: the operator's uid or uid hash.
+            state: the state's name; of timers that of their queue.
+            assignments: what is set, in SQL: ``value.total = 0``, or several such texts. Of values ``value`` or its
+                fields; of elements of lists ``list_element``, of entries of maps ``map_value``, or their fields; of
+                timers ``timestamp``. Keys cannot be set.
+            where: the condition on the columns that reading returns, in SQL. Rows for which it is null stay.
+            flatten: each element of a list and each entry of a map is a row, which is needed to set them.
+        """
+        texts = (assignments,) if isinstance(assignments, str) else tuple(assignments)
+        if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
             raise InvalidOption(
-                f"the condition {where!r}", advice="give it as text: delete_rows(uid, state, 'key = 42')"
+                f"the assignments {assignments!r}", advice="give them as text: update_rows(uid, state, 'value = 0', …)"
             )
-        operator.edits.deleted.setdefault(state, []).append(DeleteEdit(where, flatten))
-        return self
+        return self._edit_rows(uid, state, UpdateEdit(texts, _condition(where, "update_rows(uid, state, set"), flatten))
 
     def with_hash_function(self, uid: str, hash_function: str | HashCodes) -> SavepointWriter:
         """Specify the ``hashCode`` of keys whose class has its own (POJOs, case classes).
@@ -377,7 +397,8 @@ class SavepointWriter(SinkEdits):
     ) -> SavepointPlan:
         """Say what `write` would do, from ``_metadata`` and the headers of state files; nothing is written.
 
-        Callbacks of `with_states` are called; rows are not read, but to count those that `delete_rows` deletes.
+        Callbacks of `with_states` are called; rows are not read, but to count those that `delete_rows` deletes and
+        `update_rows` sets.
 
         Args:
             path: the directory, to check whether it can be written to.
@@ -397,7 +418,7 @@ class SavepointWriter(SinkEdits):
     ) -> WritePlan:  # fmt: skip
         """Plan a write for `execute`. Arguments and errors are those of `plan` and `write`.
 
-        ``count``: count the rows that are deleted, by reading their states.
+        ``count``: count the rows that are deleted or updated, by reading their states.
         """
         return plan_write(
             self._operators.values(),
@@ -432,11 +453,24 @@ class SavepointWriter(SinkEdits):
         except SnapshotError as error:
             return refused_card(str(error)).html()
 
+    def _edit_rows(self, uid: str, state: str, edit: DeleteEdit | UpdateEdit) -> SavepointWriter:
+        operator = self._existing(uid)
+        operator.check_state(state)
+        operator.edits.rows.setdefault(state, []).append(edit)
+        return self
+
     def _edit_ttl(self, uid: str, state: str, edit: TtlEdit) -> SavepointWriter:
         operator = self._existing(uid)
         operator.check_state(state)
         operator.edits.set_ttl(state, edit)
         return self
+
+
+def _condition(where: Any, call: str) -> str:
+    """Return a condition that a user gave. Raises InvalidOption for what is no text."""
+    if not isinstance(where, str) or not where.strip():
+        raise InvalidOption(f"the condition {where!r}", advice=f"give it as text: {call}, 'key = 42')")
+    return where
 
 
 def _release_of(source: Snapshot) -> Release:

@@ -54,6 +54,19 @@ def duckdb_errors() -> Any:
     return duckdb.Error
 
 
+def arrow_reader(relation: Any, rows: int) -> pa.RecordBatchReader:
+    """Return the rows of a relation or result as a stream, by the name that this release of DuckDB has for it.
+
+    Args:
+        relation: What DuckDB returned.
+        rows: How many rows a batch has at most.
+    """
+    for name in ("to_arrow_reader", "fetch_arrow_reader", "fetch_record_batch", "record_batch"):
+        if hasattr(relation, name):
+            return getattr(relation, name)(rows)
+    raise InvalidOption("this release of duckdb does not return Arrow streams", advice="install duckdb 1.1 or later")
+
+
 Node: TypeAlias = "dict[str, Any]"
 """A node of DuckDB's syntax tree; an expression has a ``class``."""
 

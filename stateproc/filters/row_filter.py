@@ -1,4 +1,4 @@
-"""Keep the rows of a batch for which a condition is true."""
+"""Keep the rows of a batch for which a condition is true, and compute expressions over them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from stateproc.filters.condition import (
     SELECT,
     Node,
     WhereCondition,
+    arrow_reader,
     children,
     connection,
     constant,
@@ -181,20 +182,22 @@ def _text_constant(node: Node, text: str) -> Node:
 
 ROWS, _ROW = "__rows", "__row"
 _WHERE = f"SELECT {_ROW} FROM {ROWS} WHERE "
+_VALUE = "__value"
+_VALUES = f"SELECT {_ROW}, ("
 _NUMBERS = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|INTEGER_LITERAL|DECIMAL|FLOAT|DOUBLE)\b")
 
 
 @dataclass(frozen=True)
-class RowFilter:
-    """A condition over the columns of a schema.
+class RowExpression:
+    """An expression over the columns of a schema.
 
     Attributes:
-        condition: The parsed condition.
+        condition: The parsed expression.
         schema: The schema of the batches, in which dates and times may be ISO text.
         temporal: The same schema with dates and times as Arrow's types.
 
     Raises:
-        InvalidOption: The types in the condition do not fit each other, or it is not true or false.
+        InvalidOption: The types in the expression do not fit each other.
     """
 
     condition: WhereCondition
@@ -203,11 +206,98 @@ class RowFilter:
 
     def __post_init__(self) -> None:
         self._check_types()
-        self.mask(self._no_rows)
+        assert self.type is not None
+
+    @cached_property
+    def type(self) -> pa.DataType:
+        """The type of the values."""
+        return self.values(self._no_rows).type
 
     @property
     def _no_rows(self) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in self.schema], schema=self.schema)
+
+    def values(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the value of each row, in the type that DuckDB gives it. Raises InvalidOption."""
+        try:
+            query = f"{_VALUES}{self._sql}\n) AS {_VALUE} FROM {ROWS}"
+            table = arrow_reader(self._run(query, batch, relation=True), max(1, len(batch))).read_all()
+        except UnheldMoment as error:
+            raise InvalidOption(error.message, advice=error.advice) from error
+        except duckdb_errors() as error:
+            raise self._explained(error, _VALUES) from error
+        order = np.argsort(table.column(_ROW).to_numpy(), kind="stable")
+        value: pa.Array = table.column(_VALUE).combine_chunks().take(pa.array(order))
+        return value
+
+    @cached_property
+    def _names(self) -> SqlNames:
+        return SqlNames(pa.schema([self.schema.field(name) for name in self.condition.columns]))
+
+    @cached_property
+    def _sql(self) -> str:
+        """The expression as it was written, unless names in it differ by case alone."""
+        if not self._names.renames:
+            return self.condition.sql
+        return sql_of(self._names.renamed(self.condition.tree)).removeprefix("SELECT ")
+
+    def _run(self, query: str, batch: pa.RecordBatch, *, relation: bool = False) -> Any:
+        names = self.condition.columns
+        columns = [sql_column(batch.column(name), self.temporal.field(name).type, name) for name in names]
+        table = pa.RecordBatch.from_arrays([*columns, pa.array(np.arange(len(batch)))], names=[*names, _ROW])
+        if self._names.renames:
+            table = renamed_batch(table, distinct_schema(table.schema, ascii_lower))
+        database = connection()
+        try:
+            database.register(ROWS, pa.Table.from_batches([table]))
+            return database.sql(query) if relation else database.execute(query)
+        except duckdb_errors() as error:
+            raise self._explained(error, query) from error
+
+    def _explained(self, error: Exception, query: str) -> InvalidOption:
+        """Convert DuckDB's error, which is JSON, to one that points into the expression."""
+        text = str(error)
+        try:
+            found = json.loads(text[text.index("{") :])
+        except ValueError:
+            return self.condition.error_at(None, text.partition("\n")[0])
+        position = found.get("position")
+        start = next((prefix for prefix in (_WHERE, _VALUES) if query.startswith(prefix)), None)
+        is_written = position is not None and start is not None and not self._names.renames
+        at = int(position) - len(str(start)) + len(SELECT) if is_written else None
+        return self.condition.error_at(at, str(found["exception_message"]).partition("\n")[0])
+
+    def _check_types(self) -> str:
+        """Return DuckDB's type of the values. Refuses text that DuckDB would round to compare it with a number."""
+        comparisons = [node for node in walk(self.condition.tree) if _compares(node)]
+        operands = [operand for node in comparisons for operand in _operands(node)]
+        query = sql_of(*(self._names.renamed(node) for node in [self.condition.tree, *operands]))
+        types = iter([row[1] for row in self._run(f"DESCRIBE {query} FROM {ROWS}", self._no_rows).fetchall()])
+        kind = str(next(types))
+        for node in comparisons:
+            found = [(operand, next(types)) for operand in _operands(node)]
+            texts = [operand for operand, type_ in found if type_ == "VARCHAR" and constant(operand) is None]
+            numbers = [type_ for operand, type_ in found if _NUMBERS.match(type_) and not is_null(operand)]
+            if texts and numbers:
+                raise self.condition.error(
+                    node,
+                    f"text is compared with a number ({numbers[0]})",
+                    "convert it: CAST(… AS DECIMAL(38, 6)), or DOUBLE; text goes in 'single quotes'",
+                )
+        return kind
+
+
+@dataclass(frozen=True)
+class RowFilter(RowExpression):
+    """A condition over the columns of a schema.
+
+    Raises:
+        InvalidOption: The types in the condition do not fit each other, or it is not true or false.
+    """
+
+    def __post_init__(self) -> None:
+        self._check_types()
+        self.mask(self._no_rows)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows for which the condition is true."""
@@ -227,63 +317,13 @@ class RowFilter:
         kept[np.ma.getdata(rows)] = True
         return pa.array(kept)
 
-    @cached_property
-    def _names(self) -> SqlNames:
-        return SqlNames(pa.schema([self.schema.field(name) for name in self.condition.columns]))
-
-    @cached_property
-    def _sql(self) -> str:
-        """The condition as it was written, unless names in it differ by case alone."""
-        if not self._names.renames:
-            return self.condition.sql
-        return sql_of(self._names.renamed(self.condition.tree)).removeprefix("SELECT ")
-
-    def _run(self, query: str, batch: pa.RecordBatch) -> Any:
-        names = self.condition.columns
-        columns = [sql_column(batch.column(name), self.temporal.field(name).type, name) for name in names]
-        table = pa.RecordBatch.from_arrays([*columns, pa.array(np.arange(len(batch)))], names=[*names, _ROW])
-        if self._names.renames:
-            table = renamed_batch(table, distinct_schema(table.schema, ascii_lower))
-        database = connection()
-        try:
-            database.register(ROWS, pa.Table.from_batches([table]))
-            return database.execute(query)
-        except duckdb_errors() as error:
-            raise self._explained(error, query) from error
-
-    def _explained(self, error: Exception, query: str) -> InvalidOption:
-        """Convert DuckDB's error, which is JSON, to one that points into the condition."""
-        text = str(error)
-        try:
-            found = json.loads(text[text.index("{") :])
-        except ValueError:
-            return self.condition.error_at(None, text.partition("\n")[0])
-        position = found.get("position")
-        is_written = position is not None and query.startswith(_WHERE) and not self._names.renames
-        at = int(position) - len(_WHERE) + len(SELECT) if is_written else None
-        return self.condition.error_at(at, str(found["exception_message"]).partition("\n")[0])
-
-    def _check_types(self) -> None:
-        """Refuse conditions that are not boolean, and text that DuckDB would round to compare it with a number."""
-        comparisons = [node for node in walk(self.condition.tree) if _compares(node)]
-        operands = [operand for node in comparisons for operand in _operands(node)]
-        query = sql_of(*(self._names.renamed(node) for node in [self.condition.tree, *operands]))
-        types = iter([row[1] for row in self._run(f"DESCRIBE {query} FROM {ROWS}", self._no_rows).fetchall()])
-        kind = next(types)
+    def _check_types(self) -> str:
+        kind = super()._check_types()
         if kind != "BOOLEAN" and not is_null(self.condition.tree):
             raise self.condition.error(
                 self.condition.tree, f"{kind} is not a boolean", "compare it with something, as in value.total >= 10"
             )
-        for node in comparisons:
-            found = [(operand, next(types)) for operand in _operands(node)]
-            texts = [operand for operand, type_ in found if type_ == "VARCHAR" and constant(operand) is None]
-            numbers = [type_ for operand, type_ in found if _NUMBERS.match(type_) and not is_null(operand)]
-            if texts and numbers:
-                raise self.condition.error(
-                    node,
-                    f"text is compared with a number ({numbers[0]})",
-                    "convert it: CAST(… AS DECIMAL(38, 6)), or DOUBLE; text goes in 'single quotes'",
-                )
+        return kind
 
 
 def _compares(node: Node) -> bool:

@@ -16,6 +16,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.scope import traverse_scope
 
 from stateproc.errors import InvalidOption, NotFound, SnapshotError, package_for
+from stateproc.filters.condition import arrow_reader
 from stateproc.model.parallel_scan import thread_count
 from stateproc.model.row_access import RereadableStream
 from stateproc.row_formats.case_collisions import unique_names
@@ -108,7 +109,7 @@ class SqlDatabase:
                 relation = self._connection.sql(statement)
                 if relation is None:
                     return SqlResult(pa.schema([]), _no_batches())
-                reader = _arrow_reader(relation)
+                reader = arrow_reader(relation, _BATCH_ROWS)
             names = reader.schema.names if self._names is None else self._names.results(reader.schema.names)
             fields = zip(reader.schema, unique_names(names), strict=True)
             schema = pa.schema([field.with_name(name) for field, name in fields])
@@ -354,14 +355,6 @@ def imported_duckdb() -> Any:
 def _text(tree: exp.Expr) -> str:
     """Return a statement as text with all names in quotes: which words DuckDB reserves differs between its releases."""
     return tree.sql(dialect="duckdb", identify=True)
-
-
-def _arrow_reader(relation: Any) -> pa.RecordBatchReader:
-    """Return the rows of a relation as a stream, by the name that this release of DuckDB has for it."""
-    for name in ("to_arrow_reader", "fetch_arrow_reader", "record_batch"):
-        if hasattr(relation, name):
-            return getattr(relation, name)(_BATCH_ROWS)
-    raise InvalidOption("this release of duckdb does not return Arrow streams", advice="install duckdb 1.1 or later")
 
 
 def _no_batches() -> Generator[pa.RecordBatch, None, None]:

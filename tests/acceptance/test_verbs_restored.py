@@ -12,19 +12,23 @@ import pytest
 from tests.helpers.flink.fixture_operators import OPERATORS
 from tests.helpers.flink.restoration import BACKENDS, HUNDRED_YEARS, Operator, Restored, Spec, State, restore
 from tests.helpers.flink.rewrites import (
+    DELETE,
     LATER,
     OTHER_STATES,
     RENAMED,
+    UPDATE,
     Bootstrap,
     Edit,
     Lines,
     Rewrite,
+    deleted,
     other_states,
     purged,
     renamed,
     same,
     ttl,
     ttl_of,
+    updated,
     without_times,
 )
 from tests.helpers.flink.rewritten_savepoints import restored_differences
@@ -78,22 +82,6 @@ def without(uid: str) -> Callable[[Lines], Lines]:
     return lambda lines: (line for line in lines if line["uid"] != uid)
 
 
-def deleted(lines: Lines) -> Lines:
-    """One key is gone from one operator, timers included; of another every other element and entry, and some values."""
-    for line in lines:
-        value, at = line["value"], (line["uid"], line["state"])
-        if line["uid"] == "kitchen-string" and line["key"] == "紅茶":
-            continue
-        if at == ("kitchen-long", "products"):
-            value = value[1::2]
-        elif at == ("kitchen-long", "addresses"):
-            value = [item for item in value if item["key"] % 2]
-        elif at == ("kitchen-long", "profile") and value["vip"]:
-            continue
-        if value or not isinstance(value, list):
-            yield {**line, "value": value}
-
-
 def with_times(lines: Lines) -> Lines:
     """Two states of an operator were used in 2100."""
     for line in lines:
@@ -130,9 +118,6 @@ ROWS = "key,value\n1,Ada\n-2,Grace\n4611686018427387904,Žofie\n"
 OFFSETS = ("--offsets", "shop.orders:0=17", "--offsets", "returns:0=earliest", "--remove", "shop.orders:1")
 BOOTSTRAP = Bootstrap(ROWS, ("--uid", "fresh", "--kind", "value", "--state", "name", "--value", "value"))
 STRING = ("--uid", "kitchen-string")
-QUEUES = ("_timer_state/event_user-timers", "_timer_state/processing_user-timers")
-LONG = ("--uid", "kitchen-long")
-DELETED = ("profile", "counter", "products", "spent", "addresses", "reduced", "totals", *QUEUES)
 
 VERBS: tuple[VerbCase, ...] = (
     VerbCase("copy", [["copy"]]),
@@ -155,14 +140,10 @@ VERBS: tuple[VerbCase, ...] = (
     ),
     VerbCase(
         "delete",
-        [
-            ["delete", *STRING, *(word for state in DELETED for word in ("--state", state)), "--where", "key = '紅茶'"],
-            ["delete", *LONG, "--state", "products", "--flatten", "--where", "list_index % 2 = 0"],
-            ["delete", *LONG, "--state", "addresses", "--flatten", "--where", "map_key % 2 = 0"],
-            ["delete", *LONG, "--state", "profile", "--where", "value.vip"],
-        ],
+        DELETE,
         expected=deleted,
     ),
+    VerbCase("update", UPDATE, expected=updated),
     VerbCase(
         "ttl enable",
         [["ttl enable", *STRING, "--state", "profile", "--state", "products", "--last-access", "2100-01-01T00:00:00Z"]],
@@ -234,4 +215,4 @@ def test_flink_restores_what_a_verb_writes(results: Results, rewrite: Rewrite) -
 
 
 def test_the_matrix_is_complete() -> None:
-    assert len({item.name for item in REWRITES}) == len(VERBS) * len(KINDS) * len(RELEASES) == 120
+    assert len({item.name for item in REWRITES}) == len(VERBS) * len(KINDS) * len(RELEASES) == 128

@@ -20,6 +20,7 @@ from stateproc.writers.changes.snapshot_changes import (
     RenameState,
     Rescale,
     SetOffsets,
+    UpdateRows,
     Upgrade,
 )
 from stateproc.writers.changes.table import CHANGES, CHANGES_BY_NAME, change_from_dict, changes_schema
@@ -43,6 +44,7 @@ __all__ = [
     "Rescale",
     "SetOffsets",
     "SnapshotChange",
+    "UpdateRows",
     "Upgrade",
     "change_from_dict",
     "changes_schema",

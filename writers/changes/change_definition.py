@@ -160,6 +160,7 @@ TEXT = ChangeFieldType("text", _text, _NAME)
 TEXTS = ChangeFieldType(
     "names", _texts, {"oneOf": [_NAME, {"type": "array", "items": _NAME, "minItems": 1}]}, "NAME", shape="many"
 )
+ASSIGNMENTS = ChangeFieldType("assignments", _texts, TEXTS.schema, "COLUMN=EXPRESSION", shape="many")
 WHOLE = ChangeFieldType("number", whole_number, {"type": "integer"}, "N")
 FLAG = ChangeFieldType("boolean", _boolean, {"type": "boolean"}, shape="flag")
 DURATION = ChangeFieldType("duration", _duration, {"type": ["string", "integer"]}, "DURATION")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import InvalidOption, MissingFile, Where
 from stateproc.writers.changes.change_definition import (
+    ASSIGNMENTS,
     COUNTS,
     DURATION,
     FLAG,
@@ -118,6 +119,26 @@ class DeleteRows:
         """Delete the rows. Raises NotFound, InvalidOption."""
         for state in self.state:
             writer.delete_rows(self.uid, state, self.where, flatten=bool(self.flatten))
+
+
+@dataclass(frozen=True)
+class UpdateRows:
+    """Set columns of the rows of keyed states for which a condition is true."""
+
+    uid: str = change_field(TEXT, UID)
+    state: tuple[str, ...] = change_field(TEXTS, "a keyed state; of timers the name of their queue")
+    set: tuple[str, ...] = change_field(
+        ASSIGNMENTS, "what is set: 'value.total = 0'; value, list_element or map_value or a field in it, timestamp"
+    )
+    where: str = change_field(TEXT, "the rows to update, as a condition in SQL: 'key = 42 AND value.total < 10'")
+    flatten: bool | None = change_field(
+        FLAG, "rows are the elements of lists and the entries of maps, as read --flatten prints them", default=None
+    )
+
+    def apply(self, writer: SavepointWriter) -> None:
+        """Set the columns. Raises NotFound, InvalidOption."""
+        for state in self.state:
+            writer.update_rows(self.uid, state, self.set, self.where, flatten=bool(self.flatten))
 
 
 @dataclass(frozen=True)

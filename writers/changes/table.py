@@ -22,6 +22,7 @@ from stateproc.writers.changes.snapshot_changes import (
     RenameState,
     Rescale,
     SetOffsets,
+    UpdateRows,
     Upgrade,
 )
 
@@ -100,6 +101,23 @@ CHANGES: tuple[ChangeDefinition, ...] = (
             '--uid orders --state items --flatten --where "map_value.price < 0"',
         ),
         {"uid": "orders", "state": ["totals"], "where": "key = 42", "flatten": False},
+    ),
+    ChangeDefinition(
+        "update",
+        UpdateRows,
+        "set columns of the rows of keyed states for which a condition is true",
+        ("update",),
+        (
+            '--uid orders --state totals --set "value.total = 0" --where "key = 42"',
+            '--uid orders --state items --flatten --set "map_value.price = 0" --where "map_value.price < 0"',
+        ),
+        {
+            "uid": "orders",
+            "state": ["totals"],
+            "set": ["value.total = 0"],
+            "where": "key = 42",
+            "flatten": False,
+        },
     ),
     ChangeDefinition(
         "ttl-enable",

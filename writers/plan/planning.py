@@ -85,7 +85,7 @@ def keyed_states(
         operator: The operator with its edits.
         changes: Why entries or their format change, of `rewrite_reasons`.
         files: Why files change.
-        count: Whether to count rows that are deleted, by reading their states.
+        count: Whether to count rows that are deleted or updated, by reading their states.
 
     Raises:
         SnapshotError: Keyed state is to be written anew, and its headers cannot be read.
@@ -123,10 +123,7 @@ def _own_changes(name: str, operator: ExistingOperator, count: bool) -> Iterator
         yield f"renamed from {name}"
     if name in edits.ttl:
         yield _TTL[edits.ttl[name].action]
-    if name in edits.deleted:
-        number = operator.deleted_rows(name) if count else None
-        conditions = " or ".join(edit.where for edit in edits.deleted[name])
-        yield f"{number or 'rows'} deleted where {conditions}"
+    yield from operator.row_edits(name, count=count)
 
 
 def _kind_of(info: StateMetaInfo) -> str:
@@ -223,7 +220,7 @@ def plan_write(
         path: The directory, if it is known.
         overwrite: Whether a snapshot in it is replaced.
         verify: Whether files are read back after they are written.
-        count: Whether to count rows that are deleted, by reading their states.
+        count: Whether to count rows that are deleted or updated, by reading their states.
 
     Raises:
         SnapshotError: InvalidOption, NotFound, UnsupportedSnapshot, CorruptSnapshot, MissingFile.

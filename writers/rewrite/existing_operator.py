@@ -20,6 +20,7 @@ from stateproc.metadata.backend import StateMetaInfo
 from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle
 from stateproc.metadata.snapshot_kind import first_reading_release
 from stateproc.model.operator import Operator
+from stateproc.model.operator_context import OperatorContext
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import LayoutContext, Serializer
@@ -50,6 +51,7 @@ from stateproc.writers.rewrite.rekey import (
     rekey,
 )
 from stateproc.writers.rewrite.row_deletion import RowDeletion, row_deletion
+from stateproc.writers.rewrite.row_update import RowUpdate, row_update
 from stateproc.writers.rewrite.ttl import TtlChange, ttl_off, ttl_on, ttl_purge, with_ttl, without_ttl
 from stateproc.writers.write_spec import OperatorWriteSpec, WriteSpec
 from stateproc.writers.write_task import Encoder, FileOf, Source, in_parts, row_encoding
@@ -83,19 +85,45 @@ class DeleteEdit:
     where: str
     flatten: bool = False
 
+    def change(self, state: StateDescriptor, operator: OperatorContext, names: Sequence[str]) -> RowDeletion:
+        """The change of this state's entries. Raises InvalidOption, UnsupportedSnapshot."""
+        return row_deletion(state, self.where, operator, names, flatten=self.flatten)
+
+    def words(self, rows: str) -> str:
+        """What a plan says of the edit of these rows, which are counted, or ``rows``."""
+        return f"{rows} deleted where {self.where}"
+
+
+@dataclass(frozen=True)
+class UpdateEdit:
+    """Columns that are set, as ``column = expression``, of rows of a state for which a condition is true."""
+
+    assignments: tuple[str, ...]
+    where: str
+    flatten: bool = False
+
+    def change(self, state: StateDescriptor, operator: OperatorContext, names: Sequence[str]) -> RowUpdate:
+        """The change of this state's entries. Raises InvalidOption, UnsupportedSnapshot."""
+        return row_update(state, self.assignments, self.where, operator, names, flatten=self.flatten)
+
+    def words(self, rows: str) -> str:
+        """What a plan says of the edit of these rows, which are counted, or ``rows``."""
+        return f"{rows} updated: {', '.join(self.assignments)} where {self.where}"
+
 
 @dataclass
 class Edits:
     """The edits of one operator.
 
-    ``states``: callbacks that add states from DataFrames to the operator's bootstrap; each replaces that of its name.
-    ``offsets``: new offsets of a KafkaSource, in their order. ``emptied``: operator states that lose their elements.
+    ``rows``: edits of rows, in the order in which they are made. ``states``: callbacks that add states from DataFrames
+    to the operator's bootstrap; each replaces that of its name. ``offsets``: new offsets of a KafkaSource, in their
+    order. ``emptied``: operator states that lose their elements.
     """
 
     dropped: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
     ttl: dict[str, TtlEdit] = field(default_factory=dict)
-    deleted: dict[str, list[DeleteEdit]] = field(default_factory=dict)
+    rows: dict[str, list[DeleteEdit | UpdateEdit]] = field(default_factory=dict)
     states: list[Callable[[OperatorBootstrap], object]] = field(default_factory=list)
     hash_function: str | HashCodes | None = None
     offsets: list[OffsetsEdit] = field(default_factory=list)
@@ -104,7 +132,7 @@ class Edits:
     @property
     def touch_keyed(self) -> bool:
         """Whether the operator's keyed state has to be rewritten."""
-        return bool(self.dropped or self.renamed or self.ttl or self.deleted or self.states)
+        return bool(self.dropped or self.renamed or self.ttl or self.rows or self.states)
 
     @property
     def touch_operator_state(self) -> bool:
@@ -126,18 +154,18 @@ def now_ms() -> int:
 
 @dataclass(frozen=True)
 class EditedSplit:
-    """A split of a state's entries, and the edits of its entries: rows deleted, time to live, key groups."""
+    """A split of a state's entries, and the edits of its entries: rows, time to live, key groups."""
 
     split: CarriedSplit | CarriedTogether
     ttl: TtlChange | None = None
     rekey: Rekey | None = None
-    deletions: tuple[RowDeletion, ...] = ()
+    rows: tuple[RowDeletion | RowUpdate, ...] = ()
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """RAW_ENTRIES as they are to be written."""
         entries: Iterable[pa.RecordBatch] = self.split.read()
-        for deletion in self.deletions:
-            entries = deletion.batches(entries)
+        for change in self.rows:
+            entries = change.batches(entries)
         if self.ttl is not None:
             entries = self.ttl.batches(entries)
         if self.rekey is not None:
@@ -283,12 +311,12 @@ class ExistingOperator:
                 where=Where(operator=self.operator.display, state=min(made & self.edits.dropped)),
                 advice="a state from a DataFrame replaces the one of its name: do not drop that",
             )
-        deleted = made & self.edits.deleted.keys()
-        if deleted:
+        edited = made & self.edits.rows.keys()
+        if edited:
             raise InvalidOption(
-                "rows are deleted of a state that comes from a DataFrame",
-                where=Where(operator=self.operator.display, state=min(deleted)),
-                advice="leave the rows out of the DataFrame, or delete them in a second write",
+                "rows are deleted or updated of a state that comes from a DataFrame",
+                where=Where(operator=self.operator.display, state=min(edited)),
+                advice="change the DataFrame, or the rows in a second write",
             )
         replaced = made & {*self.edits.ttl, *self.edits.renamed}
         if replaced:
@@ -316,9 +344,9 @@ class ExistingOperator:
     def _edited_splits(self, name: str, state_id: int, mine: OperatorWriteSpec) -> Iterator[EditedSplit]:
         """The splits of a state that stays, with the changes of their entries."""
         ttl, key_groups = self._entry_changes(name, state_id, mine)
-        deletions = self._deletions(name)
+        changes = self._row_changes(name)
         for split in carried_splits(self.operator, name, state_id):
-            touched = tuple(it for it in deletions if it.selection.touches(split.key_groups))
+            touched = tuple(it for it in changes if it.selection.touches(split.key_groups))
             yield EditedSplit(split, ttl, key_groups, touched)
 
     def _entry_changes(
@@ -342,31 +370,37 @@ class ExistingOperator:
             )
         return ttl, key_groups
 
-    def _deletions(self, name: str) -> tuple[RowDeletion, ...]:
-        """What deletes rows of a state. Raises InvalidOption, UnsupportedSnapshot."""
+    def _row_changes(self, name: str) -> tuple[RowDeletion | RowUpdate, ...]:
+        """The edits of a state's rows, in their order. Raises InvalidOption, UnsupportedSnapshot."""
         names, own = self.header.names, self.operator.context
-        return tuple(
-            row_deletion(self.header.keyed(name), edit.where, own, names, flatten=edit.flatten)
-            for edit in self.edits.deleted.get(name, ())
-        )
+        return tuple(edit.change(self.header.keyed(name), own, names) for edit in self.edits.rows.get(name, ()))
 
-    def deleted_rows(self, name: str) -> str | None:
-        """Read a state that stays and return how many of its rows are deleted, in words; None without such an edit.
+    def row_edits(self, name: str, *, count: bool) -> list[str]:
+        """Return what a plan says of the edits of a state's rows.
+
+        Args:
+            name: A state that stays.
+            count: Whether to count the rows, by reading the state.
 
         Raises:
             SnapshotError: The state cannot be read.
         """
-        deletions, counts = self._deletions(name), list[int]()
-        if not deletions:
-            return None
+        edits = self.edits.rows.get(name, [])
+        if not edits or not count:
+            return [edit.words("rows") for edit in edits]
+        changes = self._row_changes(name)
+        counts: list[list[int]] = [[] for _ in changes]
         for split in carried_splits(self.operator, name, 0):
-            entries: Iterable[pa.RecordBatch] = split.read()
-            touched = [it for it in deletions if it.selection.touches(split.key_groups)]
-            for deletion in touched:
-                entries = deletion.batches(entries, counts.append)
-            if touched:
-                deque(entries, maxlen=0)
-        return counted(sum(counts), *deletions[0].selection.row_words)
+            touched = [(it, seen) for it, seen in zip(changes, counts, strict=True)
+                       if it.selection.touches(split.key_groups)]  # fmt: skip
+            entries: Iterable[pa.RecordBatch] = split.read() if touched else ()
+            for change, seen in touched:
+                entries = change.batches(entries, seen.append)
+            deque(entries, maxlen=0)
+        return [
+            edit.words(counted(sum(seen), *change.selection.row_words))
+            for edit, change, seen in zip(edits, changes, counts, strict=True)
+        ]
 
     def _hash_function(self, *, by_default: bool) -> HashCodes | ClassHash | None:
         """Return how keys are hashed: a function, or the formula that keys confirm, of a name that was given or
@@ -391,7 +425,7 @@ class ExistingOperator:
         """Raise InvalidOption, UnsupportedSnapshot if entries of a state that stays cannot be changed as planned."""
         for state_id, name in enumerate(self._kept_names()):
             self._entry_changes(name, state_id, mine)
-            self._deletions(name)
+            self._row_changes(name)
 
     @property
     def declared_states(self) -> list[tuple[str, str]]:
@@ -459,7 +493,7 @@ def _joined(items: Iterable[EditedSplit]) -> Iterator[EditedSplit]:
     """Combine the splits of which nothing changes, so that each file is read once."""
     unchanged: list[CarriedSplit] = []
     for item in items:
-        if item.ttl is None and item.rekey is None and not item.deletions and isinstance(item.split, CarriedSplit):
+        if item.ttl is None and item.rekey is None and not item.rows and isinstance(item.split, CarriedSplit):
             unchanged.append(item.split)
         else:
             yield item

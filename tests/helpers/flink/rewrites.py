@@ -232,7 +232,76 @@ def other_states(lines: Lines) -> Lines:
             yield line
 
 
+_STRING, _LONG = ("--uid", "kitchen-string"), ("--uid", "kitchen-long")
+_EVENTS, _PROCESSING = "_timer_state/event_user-timers", "_timer_state/processing_user-timers"
+_OF_KEY = ("profile", "counter", "products", "spent", "addresses", "reduced", "totals", _EVENTS, _PROCESSING)
+DELETE: tuple[Edit, ...] = (
+    ["delete", *_STRING, *(word for state in _OF_KEY for word in ("--state", state)), "--where", "key = '紅茶'"],
+    ["delete", *_LONG, "--state", "products", "--flatten", "--where", "list_index % 2 = 0"],
+    ["delete", *_LONG, "--state", "addresses", "--flatten", "--where", "map_key % 2 = 0"],
+    ["delete", *_LONG, "--state", "profile", "--where", "value.vip"],
+)
+UPDATE: tuple[Edit, ...] = (
+    {
+        "changes": [
+            {"update": {"uid": "kitchen-long", "state": [state], "set": set_, "where": where, "flatten": flatten}}
+            for state, set_, where, flatten in (
+                ("profile", ["value.total = value.total * 2", "value.name = NULL"], "value.vip", False),
+                ("counter", ["value = 0"], "key > 2", False),
+                ("products", ["list_element = list_element || '!'"], "list_index = 1", True),
+                ("spent", ["map_value = map_value + 1"], "key < 4", True),
+                ("addresses", ["map_value.house = -map_key"], "map_value IS NOT NULL", True),
+                ("totals", ["value.count = value.count + 1"], "value.sum > 1", False),
+                (_EVENTS, ["timestamp = timestamp + 60000"], "true", False),
+            )
+        ]
+    },
+)
+
+
+def deleted(lines: Lines) -> Lines:
+    """One key is gone from one operator, timers included; of another every other element and entry, and some values."""
+    for line in lines:
+        value, at = line["value"], (line["uid"], line["state"])
+        if line["uid"] == "kitchen-string" and line["key"] == "紅茶":
+            continue
+        if at == ("kitchen-long", "products"):
+            value = value[1::2]
+        elif at == ("kitchen-long", "addresses"):
+            value = [item for item in value if item["key"] % 2]
+        elif at == ("kitchen-long", "profile") and value["vip"]:
+            continue
+        if value or not isinstance(value, list):
+            yield {**line, "value": value}
+
+
+def updated(lines: Lines) -> Lines:
+    """What `UPDATE` sets; all else of the operator and of others as it is."""
+    for line in lines:
+        value, key = line["value"], line["key"]
+        match (line["uid"], line["state"]):
+            case ("kitchen-long", "profile") if value["vip"]:
+                value = {**value, "total": value["total"] * 2, "name": None}
+            case ("kitchen-long", "counter") if key > 2:
+                value = 0
+            case ("kitchen-long", "products"):
+                value = [item + "!" if at == 1 else item for at, item in enumerate(value)]
+            case ("kitchen-long", "spent") if key < 4:
+                value = [{**item, "value": item["value"] + 1} for item in value]
+            case ("kitchen-long", "addresses"):
+                value = [
+                    {**item, "value": item["value"] and {**item["value"], "house": -item["key"]}} for item in value
+                ]
+            case ("kitchen-long", "totals") if value["sum"] > 1:
+                value = {**value, "count": value["count"] + 1}
+            case ("kitchen-long", "user-timers") if line["kind"] == "timer-event":
+                value += 60_000
+        yield {**line, "value": value}
+
+
 REWRITES: tuple[Rewrite, ...] = (
+    Rewrite("rows deleted", "1.20/kitchen-hashmap-canonical", DELETE, expected=deleted),
+    Rewrite("rows updated", "1.20/kitchen-rocksdb-canonical", UPDATE, expected=updated),
     Rewrite("more key groups", "1.20/kitchen-hashmap-canonical", [lambda w: w.with_max_parallelism(1024)],
             max_parallelism=1024),
     Rewrite("there and back", "1.20/kitchen-rocksdb-canonical",

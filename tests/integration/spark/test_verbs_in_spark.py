@@ -23,12 +23,24 @@ def tables(path: Path) -> dict[str, pa.Table]:
     return {f"{state.operator.operator_id}/{state.name}": state.to_arrow() for state in stateproc.open(path).states}
 
 
+@pytest.mark.parametrize(
+    ("verb", "arguments"),
+    [
+        ("rescale", ["--max-parallelism", "64", "--parallelism", f"{CUSTOMERS}=3"]),
+        ("delete", ["--uid", CUSTOMERS, "--state", "profile", "--where", "value.vip AND key % 3 <> 0"]),
+        (
+            "update",
+            ["--uid", CUSTOMERS, "--state", "spent-per-product", "--flatten", "--where", "map_key = 'mate'",
+             "--set", "map_value = map_value + key"],
+        ),
+    ],
+)  # fmt: skip
 def test_both_engines_write_the_same_rows(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, arguments: list[str]
 ) -> None:
     for engine in ("local", "spark"):
-        line = ["rescale", str(DEMO), str(tmp_path / engine), "--max-parallelism", "64", "--parallelism"]
-        assert main([*line, f"{CUSTOMERS}=3", "--engine", engine, "--json"]) == 0
+        line = [verb, str(DEMO), str(tmp_path / engine), *arguments, "--uids", CUSTOMERS]
+        assert main([*line, "--engine", engine, "--json"]) == 0
         report = json.loads(capsys.readouterr().out)
         assert report["engine"] == engine and report["entries"] > 0
     assert spark.range(1).count() == 1  # The session that was running is not stopped.

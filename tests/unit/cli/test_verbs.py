@@ -147,6 +147,26 @@ class Case:
         self.wanted[operator.operator_id, state.name] = kept
         return ["--uid", operator.operator_id, "--state", state.name, "--where", "key_group % 2 = 0"]
 
+    def update(self) -> list[str]:
+        """Set a field of all values of one state."""
+        for operator in self.snapshot.operators:
+            for name in ("profile", "totals"):
+                if any(state.name == name for state in operator.keyed_states):
+                    return self._doubled(operator, operator.state(name))
+        pytest.skip("no such state")
+
+    def _doubled(self, operator: Operator, state: State) -> list[str]:
+        field = "value.orders" if state.name == "profile" else "value.count"
+        rows = state.to_arrow().to_pylist()
+        name = field.partition(".")[2]
+        for row in rows:
+            del row["key_group"]
+            row.pop("last_access", None)
+            row["value"][name] = row["value"][name] * 2
+        self.wanted[operator.operator_id, state.name] = sorted(repr(ordered(row)) for row in rows)
+        return ["--uid", operator.operator_id, "--state", state.name, "--set", f"{field} = {field} * 2",
+                "--where", "true"]  # fmt: skip
+
     def ttl_enable(self) -> list[str]:
         operator, state = keyed(self.snapshot, ttl=False)
 
