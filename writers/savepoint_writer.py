@@ -28,6 +28,7 @@ from stateproc.writers.rewrite.existing_operator import (
     UpdateEdit,
     now_ms,
 )
+from stateproc.writers.rewrite.operator_row_deletion import refuse_flatten
 from stateproc.writers.rewrite.rekey import HashCodes
 from stateproc.writers.rewrite.transform import (
     exact_read_options,
@@ -317,17 +318,22 @@ class SavepointWriter(SinkEdits):
         return self._edit_ttl(uid, state, edit)
 
     def delete_rows(self, uid: str, state: str, where: str, *, flatten: bool = False) -> SavepointWriter:
-        """Delete the rows of a keyed state for which a condition is true. All others stay byte for byte.
+        """Delete the rows of a state for which a condition is true. All others stay byte for byte.
 
         Args:
             uid: the operator's uid or uid hash.
-            state: the state's name; of timers that of their queue.
+            state: the name of a keyed state, of timers that of their queue; or of a list, union or broadcast state.
             where: the condition on the columns that reading returns, in SQL: ``key = 42 AND value.total < 10``. Rows
                 for which it is null stay.
             flatten: each element of a list (``list_index``, ``list_element``) and each entry of a map (``map_key``,
                 ``map_value``) is a row. Lists and maps that lose all of them are gone.
         """
-        return self._edit_rows(uid, state, DeleteEdit(_condition(where, "delete_rows(uid, state"), flatten))
+        edit, operator = DeleteEdit(_condition(where, "delete_rows(uid, state"), flatten), self._existing(uid)
+        if operator.is_operator_state(state):
+            refuse_flatten(operator.operator.display, state, flatten=flatten)
+            operator.edits.elements.setdefault(state, []).append(edit)
+            return self
+        return self._edit_rows(uid, state, edit)
 
     def update_rows(
         self, uid: str, state: str, assignments: str | Sequence[str], where: str, *, flatten: bool = False

@@ -106,10 +106,10 @@ class RenameState:
 
 @dataclass(frozen=True)
 class DeleteRows:
-    """Delete the rows of keyed states for which a condition is true."""
+    """Delete the rows of states for which a condition is true."""
 
     uid: str = change_field(TEXT, UID)
-    state: tuple[str, ...] = change_field(TEXTS, "a keyed state; of timers the name of their queue")
+    state: tuple[str, ...] = change_field(TEXTS, "a state; of timers the name of their queue")
     where: str = change_field(TEXT, "the rows to delete, as a condition in SQL: 'key = 42 AND value.total < 10'")
     flatten: bool | None = change_field(
         FLAG, "rows are the elements of lists and the entries of maps, as read --flatten prints them", default=None

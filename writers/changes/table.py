@@ -94,7 +94,7 @@ CHANGES: tuple[ChangeDefinition, ...] = (
     ChangeDefinition(
         "delete",
         DeleteRows,
-        "delete the rows of keyed states for which a condition is true",
+        "delete the rows of states for which a condition is true",
         ("delete",),
         (
             '--uid orders --state totals --where "key = 42"',

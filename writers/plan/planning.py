@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from stateproc.connectors.kafka_consumer import CONSUMER_STATE
 from stateproc.connectors.operator_states import SOURCE_STATE
 from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.html.units import counted
 from stateproc.metadata.backend import PRIORITY_QUEUE, StateMetaInfo
 from stateproc.metadata.snapshot import OperatorEntry
 from stateproc.model.operator import Operator
@@ -132,17 +133,25 @@ def _kind_of(info: StateMetaInfo) -> str:
     return info.options.get("KEYED_STATE_TYPE", "keyed").lower()
 
 
-def _operator_states(item: ScaledOperator, operator: ExistingOperator) -> Iterator[StatePlan]:
+def _operator_states(
+    item: ScaledOperator, operator: ExistingOperator, edited: EditedOperatorState | None
+) -> Iterator[StatePlan]:
     own, edits = operator.operator, operator.edits
     rescaled = (f"{own.parallelism} → {item.parallelism} subtasks",) if item.parallelism != own.parallelism else ()
     changes: Mapping[str, str] = {
         **(dict.fromkeys((SOURCE_STATE, CONSUMER_STATE), "new Kafka offsets") if edits.offsets else {}),
         **dict.fromkeys(edits.emptied, "elements dropped"),
     }
+    remaining = {} if edited is None else edited.remaining
     for state in own.operator_states:
         reasons = (*((changes[state.name],) if state.name in changes else ()), *rescaled)
-        action = PlanAction.CHANGED if state.name in changes else PlanAction.CARRIED
         elements = 0 if state.name in edits.emptied else (None if state.name in changes else state.elements)
+        rest = remaining.get(state.name)
+        if rest is not None:
+            deletions = zip(edits.elements[state.name], rest.deleted, strict=True)
+            reasons = (*(edit.words(counted(number, *rest.row_words)) for edit, number in deletions), *reasons)
+            elements = None if state.elements is None else rest.rows
+        action = PlanAction.CHANGED if state.name in {*changes, *remaining} else PlanAction.CARRIED
         yield StatePlan(state.name, state.kind, action, reasons, state.name, elements)
 
 
@@ -311,7 +320,10 @@ def _plan(planned: PlannedOperator, settings: WriteSettings, source: Snapshot | 
     every = copy_plan([own.metadata], location, drop_channel_state=drop)
     changes, files = rewrite_reasons(item, operator, settings)
     renamed = (f"renamed from {own.display}",) if operator.operator_id != own.operator_id else ()
-    states = (*keyed_states(item, operator, changes, files, count=count), *_operator_states(item, operator))
+    states = (
+        *keyed_states(item, operator, changes, files, count=count),
+        *_operator_states(item, operator, planned.operator_state),
+    )
     rescaled = (f"{own.parallelism} → {item.parallelism} subtasks",) if item.parallelism != own.parallelism else ()
     reasons = (*renamed, *((*changes, *files) if spec.keyed is not None else rescaled))
     is_changed = bool(reasons) or any(state.action is not PlanAction.CARRIED for state in states)

@@ -117,7 +117,7 @@ class Edits:
 
     ``rows``: edits of rows, in the order in which they are made. ``states``: callbacks that add states from DataFrames
     to the operator's bootstrap; each replaces that of its name. ``offsets``: new offsets of a KafkaSource, in their
-    order. ``emptied``: operator states that lose their elements.
+    order. ``elements``: of operator states. ``emptied``: operator states that lose all elements.
     """
 
     dropped: set[str] = field(default_factory=set)
@@ -127,6 +127,7 @@ class Edits:
     states: list[Callable[[OperatorBootstrap], object]] = field(default_factory=list)
     hash_function: str | HashCodes | None = None
     offsets: list[OffsetsEdit] = field(default_factory=list)
+    elements: dict[str, list[DeleteEdit]] = field(default_factory=dict)
     emptied: set[str] = field(default_factory=set)
 
     @property
@@ -137,7 +138,7 @@ class Edits:
     @property
     def touch_operator_state(self) -> bool:
         """Whether the operator's operator state has to be written anew."""
-        return bool(self.offsets or self.emptied)
+        return bool(self.offsets or self.emptied or self.elements)
 
     def set_ttl(self, state: str, edit: TtlEdit) -> None:
         if state in self.ttl:
@@ -216,6 +217,10 @@ class ExistingOperator:
         names = self.header.names
         if name not in names:
             raise not_found("keyed state", name, names, f"operator '{self.operator.display}'")
+
+    def is_operator_state(self, name: str) -> bool:
+        """Whether the operator has a list, union or broadcast state of this name, and no keyed state."""
+        return any(state.name == name for state in self.operator.operator_states) and name not in self.header.names
 
     def check_release(self, release: Release) -> None:
         """Raise UnsupportedSnapshot if a state that stays means other values in this release."""

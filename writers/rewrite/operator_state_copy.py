@@ -25,7 +25,7 @@ from stateproc.readers.operator_state import element_chunks, element_ranges, sta
 from stateproc.serializers.core.registry import load_plugins
 from stateproc.storage.concurrency import map_in_order
 from stateproc.writers.commit.staging import Staging
-from stateproc.writers.formats.entry_batches import gather
+from stateproc.writers.formats.entry_batches import gather, take_rows
 from stateproc.writers.formats.operator_state import OperatorStateWriter, verify_operator_state
 
 _BROADCAST = "BROADCAST"
@@ -70,14 +70,13 @@ class RawElements:
 class GivenElements:
     """New elements of a list or union state for one subtask, in place of those in the snapshot. Picklable.
 
-    elements: which of them, by their positions; all by default.
+    elements: which of them, by their positions; all by default. broadcast: one element that holds all entries.
     """
 
     subtask: int
     values: tuple[bytes, ...] = field(repr=False)
     elements: range | None = None
-
-    broadcast = False
+    broadcast: bool = False
 
     def __len__(self) -> int:
         return len(self.values) if self.elements is None else len(self.elements)
@@ -90,7 +89,40 @@ class GivenElements:
         yield RowBytes(np.frombuffer(b"".join(chosen), dtype=np.uint8), offsets)
 
 
-Elements = RawElements | GivenElements
+@dataclass(frozen=True)
+class KeptElements:
+    """Some of one subtask's elements of a list or union state. Picklable.
+
+    positions: those that stay, ascending. elements: which of these; all by default.
+    """
+
+    source: RawElements
+    positions: tuple[int, ...] = field(repr=False)
+    elements: range | None = None
+
+    broadcast = False
+
+    def __len__(self) -> int:
+        return len(self.positions) if self.elements is None else len(self.elements)
+
+    @property
+    def subtask(self) -> int:
+        return self.source.subtask
+
+    def read(self) -> Iterator[RowBytes]:
+        """The elements in their order, some at a time. Raises CorruptSnapshot, MissingFile."""
+        chosen = np.array(self.positions, dtype=np.int64)
+        if self.elements is not None:
+            chosen = chosen[self.elements.start : self.elements.stop]
+        first = 0
+        for pieces in self.source.read():
+            low, high = np.searchsorted(chosen, [first, first + len(pieces)])
+            if low < high:
+                yield take_rows(pieces, chosen[low:high] - first)
+            first += len(pieces)
+
+
+Elements = RawElements | GivenElements | KeptElements
 
 
 @dataclass(frozen=True)

@@ -259,6 +259,26 @@ UPDATE: tuple[Edit, ...] = (
 )
 
 
+DELETE_ELEMENTS: tuple[Edit, ...] = (
+    ["delete", "--uid", "buffers", "--state", "split", "--where", "value.customer % 2 = 0"],
+    ["delete", "--uid", "buffers", "--state", "union", "--where", "value LIKE 'tea%'"],
+    ["delete", "--uid", "broadcast-rules", "--state", "names", "--where", "map_key > 2"],
+)
+
+
+def without_elements(lines: Lines) -> Lines:
+    """What `DELETE_ELEMENTS` leaves of operator states."""
+    for line in lines:
+        match line["state"]:
+            case "split" if line["value"]["customer"] % 2 == 0:
+                continue
+            case "union" if line["value"].startswith("tea"):
+                continue
+            case "names" if line["key"] > 2:
+                continue
+        yield line
+
+
 def deleted(lines: Lines) -> Lines:
     """One key is gone from one operator, timers included; of another every other element and entry, and some values."""
     for line in lines:
@@ -301,6 +321,7 @@ def updated(lines: Lines) -> Lines:
 
 REWRITES: tuple[Rewrite, ...] = (
     Rewrite("rows deleted", "1.20/kitchen-hashmap-canonical", DELETE, expected=deleted),
+    Rewrite("elements deleted", "1.20/operators-hashmap-canonical-snappy", DELETE_ELEMENTS, expected=without_elements),
     Rewrite("rows updated", "1.20/kitchen-rocksdb-canonical", UPDATE, expected=updated),
     Rewrite("more key groups", "1.20/kitchen-hashmap-canonical", [lambda w: w.with_max_parallelism(1024)],
             max_parallelism=1024),
