@@ -28,7 +28,7 @@ from stateproc.writers.rewrite.existing_operator import (
     UpdateEdit,
     now_ms,
 )
-from stateproc.writers.rewrite.operator_row_deletion import refuse_flatten
+from stateproc.writers.rewrite.operator_row_edits import refuse_flatten
 from stateproc.writers.rewrite.rekey import HashCodes
 from stateproc.writers.rewrite.transform import (
     exact_read_options,
@@ -328,24 +328,19 @@ class SavepointWriter(SinkEdits):
             flatten: each element of a list (``list_index``, ``list_element``) and each entry of a map (``map_key``,
                 ``map_value``) is a row. Lists and maps that lose all of them are gone.
         """
-        edit, operator = DeleteEdit(_condition(where, "delete_rows(uid, state"), flatten), self._existing(uid)
-        if operator.is_operator_state(state):
-            refuse_flatten(operator.operator.display, state, flatten=flatten)
-            operator.edits.elements.setdefault(state, []).append(edit)
-            return self
-        return self._edit_rows(uid, state, edit)
+        return self._edit_rows(uid, state, DeleteEdit(_condition(where, "delete_rows(uid, state"), flatten))
 
     def update_rows(
         self, uid: str, state: str, assignments: str | Sequence[str], where: str, *, flatten: bool = False
     ) -> SavepointWriter:
-        """Set columns of the rows of a keyed state for which a condition is true. All others stay byte for byte.
+        """Set columns of the rows of a state for which a condition is true. All others stay byte for byte.
 
         Args:
             uid: the operator's uid or uid hash.
-            state: the state's name; of timers that of their queue.
-            assignments: what is set, in SQL: ``value.total = 0``, or several such texts. Of values ``value`` or its
-                fields; of elements of lists ``list_element``, of entries of maps ``map_value``, or their fields; of
-                timers ``timestamp``. Keys cannot be set.
+            state: the name of a keyed state, of timers that of their queue; or of a list, union or broadcast state.
+            assignments: what is set, in SQL: ``value.total = 0``, or several such texts. Of values and elements of
+                operator state ``value`` or its fields; of elements of keyed lists ``list_element``, of entries of maps
+                and broadcast state ``map_value``, or their fields; of timers ``timestamp``. Keys cannot be set.
             where: the condition on the columns that reading returns, in SQL. Rows for which it is null stay.
             flatten: each element of a list and each entry of a map is a row, which is needed to set them.
         """
@@ -461,6 +456,10 @@ class SavepointWriter(SinkEdits):
 
     def _edit_rows(self, uid: str, state: str, edit: DeleteEdit | UpdateEdit) -> SavepointWriter:
         operator = self._existing(uid)
+        if operator.is_operator_state(state):
+            refuse_flatten(operator.operator.display, state, flatten=edit.flatten)
+            operator.edits.elements.setdefault(state, []).append(edit)
+            return self
         operator.check_state(state)
         operator.edits.rows.setdefault(state, []).append(edit)
         return self

@@ -123,10 +123,10 @@ class DeleteRows:
 
 @dataclass(frozen=True)
 class UpdateRows:
-    """Set columns of the rows of keyed states for which a condition is true."""
+    """Set columns of the rows of states for which a condition is true."""
 
     uid: str = change_field(TEXT, UID)
-    state: tuple[str, ...] = change_field(TEXTS, "a keyed state; of timers the name of their queue")
+    state: tuple[str, ...] = change_field(TEXTS, "a state; of timers the name of their queue")
     set: tuple[str, ...] = change_field(
         ASSIGNMENTS, "what is set: 'value.total = 0'; value, list_element or map_value or a field in it, timestamp"
     )

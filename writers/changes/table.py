@@ -105,7 +105,7 @@ CHANGES: tuple[ChangeDefinition, ...] = (
     ChangeDefinition(
         "update",
         UpdateRows,
-        "set columns of the rows of keyed states for which a condition is true",
+        "set columns of the rows of states for which a condition is true",
         ("update",),
         (
             '--uid orders --state totals --set "value.total = 0" --where "key = 42"',

@@ -142,16 +142,16 @@ def _operator_states(
         **(dict.fromkeys((SOURCE_STATE, CONSUMER_STATE), "new Kafka offsets") if edits.offsets else {}),
         **dict.fromkeys(edits.emptied, "elements dropped"),
     }
-    remaining = {} if edited is None else edited.remaining
+    changed = {} if edited is None else edited.edited
     for state in own.operator_states:
         reasons = (*((changes[state.name],) if state.name in changes else ()), *rescaled)
         elements = 0 if state.name in edits.emptied else (None if state.name in changes else state.elements)
-        rest = remaining.get(state.name)
+        rest = changed.get(state.name)
         if rest is not None:
-            deletions = zip(edits.elements[state.name], rest.deleted, strict=True)
-            reasons = (*(edit.words(counted(number, *rest.row_words)) for edit, number in deletions), *reasons)
+            counts = zip(edits.elements[state.name], rest.counts, strict=True)
+            reasons = (*(edit.words(counted(number, *rest.row_words)) for edit, number in counts), *reasons)
             elements = None if state.elements is None else rest.rows
-        action = PlanAction.CHANGED if state.name in {*changes, *remaining} else PlanAction.CARRIED
+        action = PlanAction.CHANGED if state.name in {*changes, *changed} else PlanAction.CARRIED
         yield StatePlan(state.name, state.kind, action, reasons, state.name, elements)
 
 

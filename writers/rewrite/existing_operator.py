@@ -117,7 +117,7 @@ class Edits:
 
     ``rows``: edits of rows, in the order in which they are made. ``states``: callbacks that add states from DataFrames
     to the operator's bootstrap; each replaces that of its name. ``offsets``: new offsets of a KafkaSource, in their
-    order. ``elements``: of operator states. ``emptied``: operator states that lose all elements.
+    order. ``elements``: edits of rows of operator states. ``emptied``: operator states that lose all elements.
     """
 
     dropped: set[str] = field(default_factory=set)
@@ -127,7 +127,7 @@ class Edits:
     states: list[Callable[[OperatorBootstrap], object]] = field(default_factory=list)
     hash_function: str | HashCodes | None = None
     offsets: list[OffsetsEdit] = field(default_factory=list)
-    elements: dict[str, list[DeleteEdit]] = field(default_factory=dict)
+    elements: dict[str, list[DeleteEdit | UpdateEdit]] = field(default_factory=dict)
     emptied: set[str] = field(default_factory=set)
 
     @property

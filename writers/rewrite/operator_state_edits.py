@@ -13,7 +13,7 @@ from stateproc.writers.commit.staging import Staging
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.kafka_consumer_offsets import KafkaConsumerState, kafka_consumer_state
 from stateproc.writers.rewrite.kafka_offsets import KafkaSourceState, kafka_source_state
-from stateproc.writers.rewrite.operator_row_deletion import RemainingElements, remaining_elements
+from stateproc.writers.rewrite.operator_row_edits import EditedElements, edited_elements
 from stateproc.writers.rewrite.operator_state_copy import (
     Elements,
     SubtaskOperatorState,
@@ -59,13 +59,13 @@ class EditedOperatorState:
         operator: The operator as it is.
         subtasks: The elements that each subtask receives.
         offsets: The state of a Kafka source without and with the edits of its offsets; None if there are none.
-        remaining: States of which rows are deleted.
+        edited: States of which rows are deleted or updated.
     """
 
     operator: Operator
     subtasks: Sequence[SubtaskOperatorState]
     offsets: tuple[KafkaState, KafkaState] | None = None
-    remaining: Mapping[str, RemainingElements] = field(default_factory=dict)
+    edited: Mapping[str, EditedElements] = field(default_factory=dict)
 
     def write(self, carried: OperatorEntry, release: Release, staging: Staging, *, verify: bool) -> OperatorEntry:
         """Return ``carried`` with the operator state, and write its files. Raises as `repartitioned`."""
@@ -92,15 +92,12 @@ def edited_operator_state(
     given: dict[str, Sequence[Elements]] = dict.fromkeys(operator.edits.emptied, ())
     if offsets is not None:
         given[offsets[1].state_name] = offsets[1].elements()
-    remaining = {
-        name: remaining_elements(own, name, [edit.where for edit in edits])
-        for name, edits in operator.edits.elements.items()
-    }
-    for name in given.keys() & remaining.keys():
+    for name in given.keys() & operator.edits.elements.keys():
         raise InvalidOption(
-            "rows are deleted of a state whose elements are set or dropped as well",
+            "rows are deleted or updated of a state whose elements are set or dropped as well",
             where=Where(operator=own.display, state=name),
-            advice="delete them in a write of its own",
+            advice="delete or update them in a write of its own",
         )
-    given |= {name: found.elements for name, found in remaining.items()}
-    return EditedOperatorState(own, subtask_states(own, parallelism, given), offsets, remaining)
+    edited = {name: edited_elements(own, name, edits) for name, edits in operator.edits.elements.items()}
+    given |= {name: found.elements for name, found in edited.items()}
+    return EditedOperatorState(own, subtask_states(own, parallelism, given), offsets, edited)

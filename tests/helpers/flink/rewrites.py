@@ -259,20 +259,28 @@ UPDATE: tuple[Edit, ...] = (
 )
 
 
-DELETE_ELEMENTS: tuple[Edit, ...] = (
+EDIT_ELEMENTS: tuple[Edit, ...] = (
     ["delete", "--uid", "buffers", "--state", "split", "--where", "value.customer % 2 = 0"],
     ["delete", "--uid", "buffers", "--state", "union", "--where", "value LIKE 'tea%'"],
     ["delete", "--uid", "broadcast-rules", "--state", "names", "--where", "map_key > 2"],
-)
+    ["update", "--uid", "buffers", "--state", "split", "--set", "value.amount = value.amount + 1", "--where", "true"],
+    ["update", "--uid", "broadcast-rules", "--state", "rules", "--set", "map_value.product = NULL",
+     "--where", "map_key = 'tea'"],
+)  # fmt: skip
 
 
-def without_elements(lines: Lines) -> Lines:
-    """What `DELETE_ELEMENTS` leaves of operator states."""
+def edited_elements(lines: Lines) -> Lines:
+    """What `EDIT_ELEMENTS` leaves and sets of operator states."""
     for line in lines:
+        value = line["value"]
         match line["state"]:
-            case "split" if line["value"]["customer"] % 2 == 0:
+            case "split" if value["customer"] % 2 == 0:
                 continue
-            case "union" if line["value"].startswith("tea"):
+            case "split":
+                line = {**line, "value": {**value, "amount": value["amount"] + 1}}
+            case "rules" if line["key"] == "tea":
+                line = {**line, "value": {**value, "product": None}}
+            case "union" if value.startswith("tea"):
                 continue
             case "names" if line["key"] > 2:
                 continue
@@ -321,7 +329,8 @@ def updated(lines: Lines) -> Lines:
 
 REWRITES: tuple[Rewrite, ...] = (
     Rewrite("rows deleted", "1.20/kitchen-hashmap-canonical", DELETE, expected=deleted),
-    Rewrite("elements deleted", "1.20/operators-hashmap-canonical-snappy", DELETE_ELEMENTS, expected=without_elements),
+    Rewrite("operator state edited", "1.20/operators-hashmap-canonical-snappy", EDIT_ELEMENTS,
+            expected=edited_elements),
     Rewrite("rows updated", "1.20/kitchen-rocksdb-canonical", UPDATE, expected=updated),
     Rewrite("more key groups", "1.20/kitchen-hashmap-canonical", [lambda w: w.with_max_parallelism(1024)],
             max_parallelism=1024),

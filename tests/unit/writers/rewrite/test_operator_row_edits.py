@@ -1,4 +1,4 @@
-"""Rows deleted from list, union and broadcast states: what stays is what DuckDB keeps, as bytes and in its subtask."""
+"""Rows of list, union and broadcast states deleted and updated as DuckDB does; all else as bytes and in its subtask."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 import stateproc
 from stateproc import SavepointWriter
-from stateproc.errors import InvalidOption, NotFound
+from stateproc.errors import InvalidOption, InvalidRows, NotFound
 from stateproc.model.operator import Operator
 from stateproc.writers.rewrite.operator_state_copy import raw_elements
 from tests.helpers.fixtures import CLASSES, FIXTURES, Fixture, fixtures_in
-from tests.helpers.writers.row_edits import chosen_by_duckdb
+from tests.helpers.writers.row_edits import DATABASE, chosen_by_duckdb
 
 READS_EVERY_MODE = False
 FORMATS = ["operators-hashmap-canonical", "operators-hashmap-canonical-snappy", "operators-hashmap-checkpoint"]
@@ -121,6 +121,86 @@ def test_what_does_not_fit_is_refused(state: str, where: str, flatten: bool, mes
     writer = SavepointWriter.from_snapshot(None, fixture("operators-hashmap-canonical").open(classes=CLASSES))
     with pytest.raises(InvalidOption, match=message):
         writer.delete_rows("buffers", state, where, flatten=flatten).plan()
+
+
+@pytest.mark.parametrize("case", FORMATS)
+@pytest.mark.parametrize(
+    ("uid", "state", "assignments", "where", "replaced"),
+    [
+        (
+            "buffers",
+            "split",
+            ["value.amount = value.amount * 2", "value.product = NULL"],
+            "value.customer % 2 = 0",
+            {"value": "struct_update(value, amount := value.amount * 2, product := NULL)"},
+        ),
+        ("buffers", "union", ["value = upper(value)"], "subtask = 1", {"value": "upper(value)"}),
+        (
+            "broadcast-rules",
+            "names",
+            ["map_value = map_value || '!'"],
+            "map_key > 2",
+            {"map_value": "map_value || '!'"},
+        ),
+        (
+            "broadcast-rules",
+            "rules",
+            ["map_value.number = 0"],
+            "map_key <> 'tea'",
+            {"map_value": "struct_update(map_value, number := 0)"},
+        ),
+    ],
+)
+def test_rows_are_set_as_duckdb_does(
+    tmp_path: Path, case: str, uid: str, state: str, assignments: list[str], where: str, replaced: dict[str, str]
+) -> None:
+    one = fixture(case)
+    before = one.open(classes=CLASSES).operator(uid)
+    rows = before.state(state).to_arrow()
+    chosen = chosen_by_duckdb(rows, where).tolist()
+    assert 0 < sum(chosen) < len(chosen)
+    writer = SavepointWriter.from_snapshot(None, one.open(classes=CLASSES))
+    writer.update_rows(uid, state, assignments, where).write(tmp_path / "t")
+    after = stateproc.open(tmp_path / "t", uids=[uid], classes=CLASSES).operator(uid)
+    ((column, expression),) = replaced.items()
+    DATABASE.register("numbered", rows)
+    query = f"SELECT * REPLACE (CASE WHEN {where} THEN {expression} ELSE {column} END AS {column}) FROM numbered"
+    assert after.state(state).to_arrow().to_pylist() == DATABASE.sql(query).to_arrow_table().to_pylist()
+    if uid == "buffers":
+        pairs = zip(elements_of(before, state), elements_of(after, state), chosen, strict=True)
+        assert all(is_chosen or old == new for old, new, is_chosen in pairs)
+
+
+def test_edits_are_made_in_their_order(tmp_path: Path) -> None:
+    writer = SavepointWriter.from_snapshot(None, fixture("operators-hashmap-canonical").open(classes=CLASSES))
+    writer.update_rows("broadcast-rules", "names", "map_value = 'x'", "map_key < 3")
+    writer.delete_rows("broadcast-rules", "names", "map_value = 'x' AND map_key > 0")
+    writer.update_rows("broadcast-rules", "names", "map_value = map_value || map_key", "map_value = 'x'")
+    writer.write(tmp_path / "t")
+    after = (
+        stateproc.open(tmp_path / "t", uids=["broadcast-rules"]).operator("broadcast-rules").state("names").to_arrow()
+    )
+    found = dict(zip(after.column("map_key").to_pylist(), after.column("map_value").to_pylist(), strict=True))
+    assert found == {0: "x0", 3: "mate", 4: "🍵 matcha", 5: "tea", 6: "café"}
+
+
+@pytest.mark.parametrize(
+    ("uid", "state", "assignment", "error", "message"),
+    [
+        ("buffers", "split", "subtask = 0", InvalidOption, "'subtask' of split state cannot be set"),
+        ("broadcast-rules", "names", "map_key = 0", InvalidOption, "'map_key' of broadcast state cannot be set"),
+        ("broadcast-rules", "names", "map_value = 1", InvalidOption, "map_value is string, and the expression int32"),
+        ("buffers", "split", "value.number = 0.5", InvalidRows, "does not fit int32"),
+        ("orders-from-kafka", "SourceReaderState", "starting_offset = 1", InvalidOption, "a connector's state"),
+    ],
+)
+def test_what_cannot_be_set_is_refused(
+    uid: str, state: str, assignment: str, error: type[Exception], message: str
+) -> None:
+    case = "kafka-rocksdb-canonical" if state == "SourceReaderState" else "operators-hashmap-canonical"
+    writer = SavepointWriter.from_snapshot(None, fixture(case).open(classes=CLASSES))
+    with pytest.raises(error, match=message):
+        writer.update_rows(uid, state, assignment, "true").plan()
 
 
 def test_states_that_are_emptied_or_unknown() -> None:
