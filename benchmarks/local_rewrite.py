@@ -39,6 +39,7 @@ CHANGES: dict[str, Callable[[SavepointWriter], object]] = {
     "canonical to native-hashmap": lambda writer: writer.with_format("native-hashmap"),
     "delete half": lambda writer: writer.delete_rows("op", "text", "key % 2 = 0"),
     "delete by value": lambda writer: writer.delete_rows("op", "text", "value < 'customer-00000001000'"),
+    "update half": lambda writer: writer.update_rows("op", "text", "value = upper(value)", "key % 2 = 0"),
     "purge half": lambda writer: writer.purge_expired("op", "text", _TTL, _NOW),
 }
 
