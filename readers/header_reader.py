@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
+from threading import Lock
 from typing import Generic, TypeVar
 
 from stateproc.errors import SnapshotError
@@ -43,13 +44,17 @@ class SharedHeaders(Generic[Header]):
 
     def __init__(self, read: Callable[[Cursor], Header]) -> None:
         self._read, self._known = read, dict[bytes, Header]()
+        # Several threads would all read the header that they all meet first, and parsing is Python's alone.
+        self._reading = Lock()
 
     def whole(self, data: bytes, file: str) -> Header:
         """As :func:`read_whole_header`."""
         digest = hashlib.sha256(data).digest()
-        found = self._known.get(digest)
-        # Threads that read the same one at once go on with the first that is there.
-        return found or self._known.setdefault(digest, read_whole_header(data, file, self._read))
+        with self._reading:
+            found = self._known.get(digest)
+            if found is None:
+                found = self._known[digest] = read_whole_header(data, file, self._read)
+        return found
 
 
 class _Search(Generic[Header]):

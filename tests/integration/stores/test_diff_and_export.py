@@ -17,6 +17,7 @@ import stateproc
 from stateproc.cli import main
 from stateproc.diff.snapshot_diff import SnapshotComparison
 from stateproc.errors import InvalidOption, MissingFile
+from stateproc.storage import StorePath
 from tests.helpers.paths import FIXTURES
 from tests.helpers.stores.hdfs import hdfs
 from tests.helpers.stores.object_store import BUCKET, Store, object_store
@@ -224,7 +225,8 @@ def test_a_large_file_given_up_leaves_no_parts(bucket: Store, monkeypatch: pytes
 
     task = FileTask("a/b", "part-0.arrow", pa.schema([("value", pa.binary())]), (Endless(),))  # type: ignore[arg-type]
     with pytest.raises(MissingFile, match="a file is gone"):
-        list(write_file(task, target, ExportSettings("arrow", "none", "micros"), bucket.options, lambda _: None))
+        directory = StorePath(target, bucket.options)
+        list(write_file(task, directory, ExportSettings("arrow", "none", "micros"), lambda _: None))
     assert started == ["large/a/b/part-0.arrow"]
     assert bucket.names("large") == [] and bucket.unfinished_uploads() == []
     assert snapshot.export(target, states=["profile"], storage_options=bucket.options).status == "complete"
