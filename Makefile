@@ -47,12 +47,13 @@ wheel: setup ## a wheel of this platform, with the compiled kernels, in dist
 # All on this machine: LLVM and the linker make libraries for any platform.
 WHEEL_PLATFORMS := linux-x86_64 linux-aarch64 darwin-aarch64 darwin-x86_64 win32-x86_64
 
-wheels: setup ## wheels of all platforms, in dist, and a look into their libraries
+wheels: setup ## wheels of all platforms and an sdist, in dist, and a look into their libraries
 	mkdir -p .cache/kernels
 	$(BIN)/python -m tools.kernel_library --required --reuse --platform all --folder .cache/kernels
 	for platform in $(WHEEL_PLATFORMS); do rm -rf build; STATEPROC_WHEEL_PLATFORM=$$platform \
 		$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist . || exit 1; done
 	$(BIN)/python -m tools.check_wheels dist/*.whl
+	$(BIN)/python -c "from tools.build_backend import build_sdist; print(build_sdist('dist'))"
 
 # Files of Debian's packages for musl and ARM, which are not installed: Java's libraries look for an installed musl.
 FOREIGN := apt-get -qq -o APT::Architectures::=amd64 -o APT::Architectures::=arm64

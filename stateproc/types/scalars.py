@@ -10,6 +10,7 @@ from stateproc.serializers.java.scalars import SCALARS, Scalar
 from stateproc.serializers.java.scalars import VOID_NAMESPACE as _VOID_NAMESPACE
 from stateproc.serializers.java.temporal import TEMPORAL, Temporal
 from stateproc.serializers.java.user_written import JavaObjectOf
+from stateproc.serializers.java.uuids import Uuid
 from stateproc.serializers.runtime.legacy import CHARS
 from stateproc.serializers.runtime.streaming import GlobalWindow, TimeWindow
 from stateproc.serializers.scala import UNIT as SCALA_UNIT
@@ -51,6 +52,7 @@ DOUBLE_ARRAY: Serializer = _ARRAYS["Double"]
 CHAR_ARRAY: Serializer = PlainArray("char", CHARS)
 STRING_ARRAY: Serializer = PlainArray("String", Counted(FlinkString()))
 
+UUID: Serializer = Uuid()
 VARIANT: Serializer = VARIANT_VALUE
 BITMAP: Serializer = BITMAP_VALUE
 UNIT: Serializer = SCALA_UNIT

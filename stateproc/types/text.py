@@ -42,6 +42,7 @@ _BY_CLASS: dict[str, Serializer] = {
     "java.time.LocalTime": s.LOCAL_TIME,
     "java.time.LocalDateTime": s.LOCAL_DATE_TIME,
     "java.util.Date": s.DATE,
+    "java.util.UUID": s.UUID,
     "java.sql.Date": s.SQL_DATE,
     "java.sql.Time": s.SQL_TIME,
     "java.sql.Timestamp": s.SQL_TIMESTAMP,

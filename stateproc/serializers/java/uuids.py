@@ -82,7 +82,7 @@ class Uuid(Serializer):
         if release < SINCE:
             raise UnsupportedSnapshot(
                 f"UUID is of Flink {SINCE} and later, not of {release}",
-                advice="give the state another type, or write for a later release",
+                advice="before, type extraction left them to Kryo: Kryo java.util.UUID; or write for a later release",
             )
         write_simple(out, _SNAPSHOT, release)
 

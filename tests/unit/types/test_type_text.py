@@ -47,12 +47,22 @@ def test_text_names_the_type(text: str, expected: Serializer) -> None:
         assert proxied_snapshot(made, release) == proxied_snapshot(expected, release)
 
 
+def test_a_uuid_is_of_later_releases() -> None:
+    made = types.parse("uuid")
+    assert made == types.UUID == types.parse("UUID") == types.parse("java.util.UUID")
+    assert made.type_name == "UUID" and read_snapshot(proxied_snapshot(made, Release(2, 4))) == made
+    with pytest.raises(UnsupportedSnapshot, match="UUID is of Flink 2.4 and later, not of 2.3") as refused:
+        proxied_snapshot(made, Release(2, 3))
+    assert "Kryo java.util.UUID" in str(refused.value)
+    assert types.parse("Kryo java.util.UUID") != made
+
+
 WRONG = [
     ("", "a type is missing"), ("Lnog", "there is no 'Lnog'"), 
     ("Tuple2<Long>", "Tuple2 has 1 types in brackets, not 2"),
     ("Tuple2<Long, String", "',' is missing"), ("List", r"the types in List<…> are missing"),
     ("List<Long, Long>", "List has 2 types"), ("Long Long", "'Long' is too much"), ("Foo<Long>", "there is no Foo<"),
-    ("com.acme.Order", "nothing says what the class 'com.acme.Order' is"), ("uuid", "nothing says what the class"),
+    ("com.acme.Order", "nothing says what the class 'com.acme.Order' is"),
     ("Pojo com.acme.A {a Long}", "':' is missing"), ("Pojo com.acme.A {a: Long, a: Long}", "two fields 'a'"),
     ("Pojo", "a class name is missing"), ("Enum com.acme.E {}", "no list of different constants"),
     ("Enum com.acme.E {A, A}", "no list of different constants"), ("Avro {", "no JSON"), ("Avro {}", "no Avro schema"),
