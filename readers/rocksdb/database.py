@@ -11,9 +11,11 @@ These are local names, which the handle maps to stored files of any name.
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from hashlib import sha256
+from threading import Lock
 
 from stateproc.errors import CorruptSnapshot, MissingFile, UnsupportedSnapshot, Where
 from stateproc.metadata.backend import KeyedHeader, read_keyed_header
@@ -31,9 +33,10 @@ DEFAULT_FAMILY = "default"
 """RocksDB's own column family, in which Flink stores nothing."""
 _MAX_MANIFEST = 1 << 29
 _MAX_CURRENT = 1 << 12
-_MAX_REMEMBERED = 1 << 16
-"""Bytes of a MANIFEST whose column families are kept. Planning a state, and reading each of its splits, needs them
-again, and parsing takes a fifth of the time of reading a small database; for a large one it does not matter."""
+_MOST_REMEMBERED, _MOST_FILES = 64, 4096
+"""Databases, and live files of each, whose column families are kept. Planning a state, reading each of its splits, and
+comparing it with the next checkpoint need them again; a job that runs for long has MANIFESTs of many thousand changes,
+mostly of files that are gone. For a large database it does not matter."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +93,28 @@ def column_families(files: Sequence[DatabaseFile]) -> tuple[ColumnFamily, ...] |
     else:
         return None
     data = manifest.source.read_all(_MAX_MANIFEST)
-    return (_remembered if len(data) <= _MAX_REMEMBERED else read_manifest)(data, manifest.source.name)
+    return _parsed_manifest(data, manifest.source.name)
 
 
-@lru_cache(maxsize=32)
-def _remembered(data: bytes, file: str) -> tuple[ColumnFamily, ...]:
-    """Return the column families by a small MANIFEST, parsed once for equal bytes: a changed file is parsed again."""
-    return read_manifest(data, file)
+_remembered: OrderedDict[tuple[bytes, str], tuple[ColumnFamily, ...]] = OrderedDict()
+_remembering = Lock()
+
+
+def _parsed_manifest(data: bytes, file: str) -> tuple[ColumnFamily, ...]:
+    """Return the column families by a MANIFEST, parsed once for equal bytes: a changed file is parsed again."""
+    key = sha256(data).digest(), file
+    with _remembering:
+        known = _remembered.get(key)
+        if known is not None:
+            _remembered.move_to_end(key)
+            return known
+    found = read_manifest(data, file)
+    if sum(len(family.files) for family in found) <= _MOST_FILES:
+        with _remembering:
+            found = _remembered.setdefault(key, found)
+            if len(_remembered) > _MOST_REMEMBERED:
+                _remembered.popitem(last=False)
+    return found
 
 
 def tables_of(files: Sequence[DatabaseFile]) -> dict[str, ByteSource]:

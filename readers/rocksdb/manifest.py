@@ -27,8 +27,10 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from stateproc.errors import UnsupportedSnapshot, Where
-from stateproc.readers.rocksdb.checksums import CRC32C, checksum
+import numpy as np
+
+from stateproc.errors import SnapshotError, UnsupportedSnapshot, Where
+from stateproc.readers.rocksdb.checksums import CRC32C, checksums
 from stateproc.readers.rocksdb.format import MAX_SEQUENCE, damaged, varint
 from stateproc.readers.rocksdb.key_ranges import KeySpan, overlaps
 
@@ -36,6 +38,8 @@ from stateproc.readers.rocksdb.key_ranges import KeySpan, overlaps
 
 _BLOCK = 32768
 _HEADER = struct.Struct("<IHB")
+_TYPE_AT = 6
+"""Checksums are of what begins with the type."""
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _RECYCLABLE = 4
 """Types 5 to 8 are 1 to 4 with a u32 log number after the header."""
@@ -43,52 +47,76 @@ _RECYCLABLE = 4
 
 def log_records(data: bytes, file: str) -> Iterator[tuple[int, bytes]]:
     """The offset and the content of each record. Raises CorruptSnapshot, UnsupportedSnapshot."""
+    fragments, problem = _fragments(data, file)
+    _check(data, fragments, file)
+    if problem is not None:
+        raise problem
     parts: list[bytes] = []
-    at = begin = 0
+    begin = 0
+    for at, start, end, step in fragments:
+        if (step in (_FULL, _FIRST)) != (not parts):
+            raise damaged(file, at, "the parts of a log record are not in order")
+        begin = at if not parts else begin
+        parts.append(data[start:end])
+        if step in (_FULL, _LAST):
+            yield begin, parts[0] if step == _FULL else b"".join(parts)
+            parts = []
+    if parts:
+        raise damaged(file, begin, "the log's last record is cut off")
+
+
+def _fragments(data: bytes, file: str) -> tuple[list[tuple[int, int, int, int]], SnapshotError | None]:
+    """Return the parts of records, and what is wrong after them.
+
+    A part is the offset of its header, the start and the end of its content, and its type, 1 to 4.
+    """
+    found: list[tuple[int, int, int, int]] = []
+    at = 0
     while at < len(data):
         left = _BLOCK - at % _BLOCK
         if left < _HEADER.size:
             at += left
             continue
         if len(data) - at < _HEADER.size:
-            raise damaged(file, at, "the log ends within a record's header")
+            return found, damaged(file, at, "the log ends within a record's header")
         stored, length, kind = _HEADER.unpack_from(data, at)
         if kind == 0 and length == 0 and stored == 0:
             # RocksDB skips zeros as preallocated space; checkpoints copy the log up to its end only.
-            raise damaged(file, at, "zeros where a log record should be")
+            return found, damaged(file, at, "zeros where a log record should be")
         recyclable = _FULL + _RECYCLABLE <= kind <= _LAST + _RECYCLABLE
         if not recyclable and not _FULL <= kind <= _LAST:
-            raise UnsupportedSnapshot(
+            return found, UnsupportedSnapshot(
                 f"a log record of the type {kind}",
                 where=Where(file=file, offset=at),
                 advice="let Flink restore the snapshot and take a canonical savepoint of it",
             )
         head = _HEADER.size + (4 if recyclable else 0)
-        if head + length > left or at + head + length > len(data):
-            raise damaged(file, at, f"a log record of {length} bytes does not fit into its block")
-        if checksum(CRC32C, data[at + 6 : at + head + length]) != stored:
-            raise damaged(file, at, "a log record's checksum is wrong")
-        content = data[at + head : at + head + length]
-        step = kind - _RECYCLABLE if recyclable else kind
-        if (step in (_FULL, _FIRST)) != (not parts):
-            raise damaged(file, at, "the parts of a log record are not in order")
-        begin = at if not parts else begin
-        parts.append(content)
-        if step in (_FULL, _LAST):
-            yield begin, b"".join(parts)
-            parts = []
-        at += head + length
-    if parts:
-        raise damaged(file, begin, "the log's last record is cut off")
+        end = at + head + length
+        if head + length > left or end > len(data):
+            return found, damaged(file, at, f"a log record of {length} bytes does not fit into its block")
+        found.append((at, at + head, end, kind - _RECYCLABLE if recyclable else kind))
+        at = end
+    return found, None
+
+
+def _check(data: bytes, fragments: Sequence[tuple[int, int, int, int]], file: str) -> None:
+    """Check all checksums in one pass: a long log has thousands of short records. Raises CorruptSnapshot."""
+    if not fragments:
+        return
+    raw = np.frombuffer(data, np.uint8)
+    at, _, end, _ = np.array(fragments, np.int64).T
+    stored = np.zeros(len(at), np.uint32)
+    for byte in range(4):
+        stored |= raw[at + byte].astype(np.uint32) << np.uint32(8 * byte)
+    wrong = np.flatnonzero(checksums(CRC32C, raw, at + _TYPE_AT, np.ascontiguousarray(end)) != stored)
+    if len(wrong):
+        raise damaged(file, int(at[wrong[0]]), "a log record's checksum is wrong")
 
 
 _MAX_LEVEL = 1 << 10
 _MAX_FILES = 1 << 17
 """Live files of a database: of 64 MiB each, as Flink's are, 8 TiB in one subtask."""
 _SAFE_TO_IGNORE = 1 << 13
-_IN_GROUP = 300
-_GROUP_TAG = b"\xac\x02"
-"""The varint of the field that says how many changes of a group follow: a record without it is a change by itself."""
 _PATH_ID = 65
 BYTEWISE = ("", "leveldb.BytewiseComparator")
 """The comparator of Flink databases, as manifests name it or not."""
@@ -144,17 +172,27 @@ class ColumnFamily:
 
 
 class _Edit:
-    """The fields of one VersionEdit, read in order."""
+    """One VersionEdit: its bytes, which are read in order, and what they change."""
+
+    __slots__ = ("added", "at", "comparator", "data", "deleted", "dropped", "family", "left", "name")
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
+        self.family, self.dropped = 0, False
+        self.name: str | None = None
+        self.comparator: str | None = None
+        self.added: list[LiveFile] = []
+        self.deleted: list[tuple[int, int]] = []
+        # How many edits are still to come that take effect only together with this one.
+        self.left = 0
 
     def number(self, limit: int = (1 << 64) - 1) -> int:
-        if self.at < len(self.data) and (byte := self.data[self.at]) < 0x80:
+        at, data = self.at, self.data
+        if at < len(data) and (value := data[at]) < 0x80:
             # Most numbers have one byte.
-            value, self.at = byte, self.at + 1
+            self.at = at + 1
         else:
-            value, self.at = varint(self.data, self.at)
+            value, self.at = varint(data, at)
         if value > limit:
             raise ValueError(f"the number {value} is over {limit}")
         return value
@@ -165,6 +203,9 @@ class _Edit:
             raise ValueError("a string is cut off")
         self.at += length
         return self.data[self.at - length : self.at]
+
+    def text(self) -> str:
+        return self.slice().decode("utf-8", "replace")
 
     def bound(self) -> KeyBound:
         key = self.slice()
@@ -181,20 +222,20 @@ class _Edit:
 def read_manifest(data: bytes, file: str) -> tuple[ColumnFamily, ...]:
     """The column families of a database and their live files. Raises CorruptSnapshot, UnsupportedSnapshot."""
     families: dict[int, _Family] = {0: _Family("default")}
-    group: list[tuple[int, bytes]] = []
+    group: list[tuple[int, _Edit]] = []
     before = 0
     for offset, record in log_records(data, file):
-        group.append((offset, record))
         try:
-            left = _left_in_group(record, file, offset) if before or _GROUP_TAG in record else 0
-            if before and left != before - 1:
-                raise ValueError(f"{left} changes of a group are left, where {before} were before this one")
-            before = left
-            if left:
+            edit = _read_edit(record, file, offset)
+            if before and edit.left != before - 1:
+                raise ValueError(f"{edit.left} changes of a group are left, where {before} were before this one")
+            before = edit.left
+            group.append((offset, edit))
+            if before:
                 continue
-            for place, edit in group:
+            for place, one in group:
                 offset = place
-                _apply(edit, families, file, place)
+                _apply(one, families)
         except ValueError as error:
             raise damaged(file, offset, f"a change of the manifest is damaged: {error}") from error
         if sum(len(family.files) for family in families.values()) > _MAX_FILES:
@@ -208,70 +249,23 @@ def read_manifest(data: bytes, file: str) -> tuple[ColumnFamily, ...]:
     )
 
 
-def _left_in_group(record: bytes, file: str, offset: int) -> int:
-    """How many changes are still to come that take effect only together with this one."""
-    left = 0
-
-    def note(_edit: _Edit, remaining: int) -> None:
-        nonlocal left
-        left = remaining
-
-    _walk(_Edit(record), file, offset, {**_SKIPPED, _IN_GROUP: lambda edit: note(edit, edit.number())})
-    return left
-
-
-def _apply(record: bytes, families: dict[int, _Family], file: str, offset: int) -> None:
-    """Apply one change: deletions before additions, as a file may only change its level."""
-    family_id = 0
-    added: list[LiveFile] = []
-    deleted: list[tuple[int, int]] = []
-    name: str | None = None
-    comparator: str | None = None
-    dropped = False
-
-    def set_family(edit: _Edit) -> None:
-        nonlocal family_id
-        family_id = edit.number(1 << 32)
-
-    def set_comparator(edit: _Edit) -> None:
-        nonlocal comparator
-        comparator = edit.slice().decode("utf-8", "replace")
-
-    def add_family(edit: _Edit) -> None:
-        nonlocal name
-        name = edit.slice().decode("utf-8", "replace")
-
-    def drop_family(_edit: _Edit) -> None:
-        nonlocal dropped
-        dropped = True
-
-    changes: dict[int, Callable[[_Edit], object]] = {
-        1: set_comparator,
-        6: lambda edit: deleted.append((edit.number(_MAX_LEVEL), edit.number())),
-        7: lambda edit: added.append(_new_file(edit, sequences=False)),
-        100: lambda edit: added.append(_new_file(edit)),
-        102: lambda edit: added.append(_new_file(edit, path=True)),
-        103: lambda edit: added.append(_new_file(edit, fields=True)),
-        200: set_family,
-        201: add_family,
-        202: drop_family,
-    }
-    _walk(_Edit(record), file, offset, {**_SKIPPED, **changes})
-    if name is not None:
-        if family_id in families and family_id != 0:
-            raise ValueError(f"column family {family_id} is added twice")
-        families[family_id] = _Family(name)
-    if dropped:
-        families.pop(family_id, None)
+def _apply(edit: _Edit, families: dict[int, _Family]) -> None:
+    """Apply one change: deletions before additions, as a file may only change its level. Raises ValueError."""
+    if edit.name is not None:
+        if edit.family in families and edit.family != 0:
+            raise ValueError(f"column family {edit.family} is added twice")
+        families[edit.family] = _Family(edit.name)
+    if edit.dropped:
+        families.pop(edit.family, None)
         return
-    if family_id not in families:
-        raise ValueError(f"there is no column family {family_id}")
-    family = families[family_id]
-    if comparator is not None:
-        family.comparator = comparator
-    for key in deleted:
+    family = families.get(edit.family)
+    if family is None:
+        raise ValueError(f"there is no column family {edit.family}")
+    if edit.comparator is not None:
+        family.comparator = edit.comparator
+    for key in edit.deleted:
         family.files.pop(key, None)
-    for live in added:
+    for live in edit.added:
         if family.comparator in BYTEWISE and live.smallest.key > live.largest.key:
             raise ValueError("a file's smallest key is greater than its largest")
         family.files[live.level, live.number] = live
@@ -295,34 +289,40 @@ def _new_file(edit: _Edit, *, sequences: bool = True, path: bool = False, fields
     return LiveFile(number, level, size, smallest, largest, largest_sequence)
 
 
-_SKIPPED: dict[int, Callable[[_Edit], object]] = {
-    1: lambda edit: edit.slice(),
-    2: lambda edit: edit.number(),
-    3: lambda edit: edit.number(),
-    4: lambda edit: edit.number(),
+def _set(name: str, read: Callable[[_Edit], object]) -> Callable[[_Edit], object]:
+    return lambda edit: setattr(edit, name, read(edit))
+
+
+_FIELDS: dict[int, Callable[[_Edit], object]] = {
+    1: _set("comparator", _Edit.text),
+    2: _Edit.number,
+    3: _Edit.number,
+    4: _Edit.number,
     5: lambda edit: (edit.number(), edit.slice()),
-    6: lambda edit: (edit.number(), edit.number()),
-    7: lambda edit: _new_file(edit, sequences=False),
-    9: lambda edit: edit.number(),
-    10: lambda edit: edit.number(),
-    100: _new_file,
-    102: lambda edit: _new_file(edit, path=True),
-    103: lambda edit: _new_file(edit, fields=True),
-    200: lambda edit: edit.number(),
-    201: lambda edit: edit.slice(),
-    202: lambda edit: None,
-    203: lambda edit: edit.number(),
-    _IN_GROUP: lambda edit: edit.number(),
+    6: lambda edit: edit.deleted.append((edit.number(_MAX_LEVEL), edit.number())),
+    7: lambda edit: edit.added.append(_new_file(edit, sequences=False)),
+    9: _Edit.number,
+    10: _Edit.number,
+    100: lambda edit: edit.added.append(_new_file(edit)),
+    102: lambda edit: edit.added.append(_new_file(edit, path=True)),
+    103: lambda edit: edit.added.append(_new_file(edit, fields=True)),
+    200: _set("family", lambda edit: edit.number(1 << 32)),
+    201: _set("name", _Edit.text),
+    202: _set("dropped", lambda edit: True),
+    203: _Edit.number,
+    300: _set("left", _Edit.number),
 }
-"""How each known field (VersionEdit's Tag) is passed over."""
+"""How each known field (VersionEdit's Tag) is read."""
 
 
-def _walk(edit: _Edit, file: str, offset: int, changes: dict[int, Callable[[_Edit], object]]) -> None:
-    """Call the function of each field. Raises ValueError, UnsupportedSnapshot."""
-    while edit.at < len(edit.data):
+def _read_edit(record: bytes, file: str, offset: int) -> _Edit:
+    """Read a record. Raises ValueError, UnsupportedSnapshot."""
+    edit = _Edit(record)
+    while edit.at < len(record):
         tag = edit.number()
-        if tag in changes:
-            changes[tag](edit)
+        read = _FIELDS.get(tag)
+        if read is not None:
+            read(edit)
         elif tag & _SAFE_TO_IGNORE:
             edit.slice()
         else:
@@ -332,3 +332,4 @@ def _walk(edit: _Edit, file: str, offset: int, changes: dict[int, Callable[[_Edi
                 where=Where(file=file, offset=offset),
                 advice="let Flink restore the snapshot and take a canonical savepoint of it",
             )
+    return edit

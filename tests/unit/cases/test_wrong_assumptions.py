@@ -41,15 +41,19 @@ _MARKS = ("record ", "final ", "class ", "generic ", "open ")
 _OTHER_TYPES = {"int": "String", "long": "int", "String": "long", "double": "String", "boolean": "String"}
 
 
-def wrong_descriptions(right: Descriptions) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield what is wrong, and descriptions that differ in it: one class, field, type or mark of a heading each."""
-    for heading, body in right.items():
-        others = {name: own for name, own in right.items() if name != heading}
-        yield f"without {heading}", others
-        for changed in _other_headings(heading):
-            yield f"{changed!r} for {heading!r}", {**others, changed: body}
-        for what, other in _other_bodies(body):
-            yield f"{heading}: {what}", {**others, heading: other}
+def wrong_descriptions(right: Descriptions, heading: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what is wrong, and descriptions that differ in it: a field, type or mark of the class of one heading."""
+    body = right[heading]
+    others = without(right, heading)
+    for changed in _other_headings(heading):
+        yield f"{changed!r} for {heading!r}", {**others, changed: body}
+    for what, other in _other_bodies(body):
+        yield f"{heading}: {what}", {**others, heading: other}
+
+
+def without(right: Descriptions, heading: str) -> dict[str, Any]:
+    """Return the descriptions without that of one heading."""
+    return {name: own for name, own in right.items() if name != heading}
 
 
 def _other_headings(heading: str) -> Iterator[str]:
@@ -129,6 +133,7 @@ class FixtureState:
 
 
 State = ExpectedState | FixtureState
+Rows = list[dict[str, Any]] | SnapshotError
 
 
 def _of_fixtures() -> Iterator[FixtureState]:
@@ -162,15 +167,38 @@ def _one_backend() -> list[ExpectedState]:
     return list(found.values())
 
 
-def _rows(state: State, descriptions: dict[str, Any]) -> list[dict[str, Any]] | SnapshotError:
-    """Return the rows under descriptions, or the error, which calls no file damaged."""
+def _by_snapshot() -> dict[str, list[State]]:
+    """Return the states of each snapshot, which is opened once for all of them under each description."""
+    found: dict[str, list[State]] = {}
+    for state in (*_one_backend(), *_of_fixtures()):
+        found.setdefault(f"{state.case}/{state.snapshot}", []).append(state)
+    return found
+
+
+SNAPSHOTS = _by_snapshot()
+
+
+def _rows_of(states: list[State], descriptions: dict[str, Any]) -> list[Rows]:
+    """Return the rows of states of one snapshot and case under descriptions, or the errors."""
     try:
-        opened = state.snapshot.open(**state.options | {"classes": json.dumps(descriptions)})
+        opened = states[0].snapshot.open(**states[0].options | {"classes": json.dumps(descriptions)})
+    except SnapshotError as error:
+        return [_checked(error)] * len(states)
+    return [_rows(state, opened) for state in states]
+
+
+def _rows(state: State, opened: Snapshot) -> Rows:
+    try:
         return list(state.state(opened).to_arrow().to_pylist())
     except SnapshotError as error:
-        assert not DAMAGED.search(f"{error.message} {error.advice}"), f"{error.message}\n  → {error.advice}"
-        assert error.advice
-        return error
+        return _checked(error)
+
+
+def _checked(error: SnapshotError) -> SnapshotError:
+    """Return the error, which calls no file damaged."""
+    assert not DAMAGED.search(f"{error.message} {error.advice}"), f"{error.message}\n  → {error.advice}"
+    assert error.advice
+    return error
 
 
 def _values(item: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -212,27 +240,36 @@ def _ordered(row: dict[str, Any]) -> list[str]:
     return [value for _, value in _values(row)]
 
 
-@pytest.mark.parametrize("state", [*_one_backend(), *_of_fixtures()], ids=str)
-def test_wrong_descriptions_are_errors_or_change_no_value(state: State) -> None:
-    right = _descriptions(state)
-    rows = _rows(state, right)
-    assert isinstance(rows, list)
-    needed = {name for name in right if _rows(state, {h: own for h, own in right.items() if h != name}) != rows}
-    for what, descriptions in wrong_descriptions({h: right[h] for h in right if h in needed}):
-        others = {h: own for h, own in right.items() if h not in needed}
-        found = _rows(state, others | descriptions)
-        if isinstance(found, list) and _changed(state, found, rows):
-            assert any(re.search(pattern, what) for pattern in UNDETECTABLE), (what, rows[:3], found[:3])
+@pytest.mark.parametrize("name", SNAPSHOTS)
+def test_wrong_descriptions_are_errors_or_change_no_value(name: str) -> None:
+    states = SNAPSHOTS[name]
+    right = _descriptions(states[0])
+    rows = _rows_of(states, right)
+    for heading in right:
+        lacking = _rows_of(states, without(right, heading))
+        needing = [at for at, found in enumerate(lacking) if found != rows[at]]
+        cases = [(f"without {heading}", [lacking[at] for at in needing])]
+        if needing:
+            of_them = [states[at] for at in needing]
+            cases += [(what, _rows_of(of_them, other)) for what, other in wrong_descriptions(right, heading)]
+        for what, found in cases:
+            for at, others in zip(needing, found, strict=True):
+                expected = rows[at]
+                assert isinstance(expected, list)
+                if isinstance(others, list) and _changed(states[at], others, expected):
+                    place = (str(states[at]), what, expected[:3], others[:3])
+                    assert any(re.search(pattern, what) for pattern in UNDETECTABLE), place
 
 
 @pytest.mark.parametrize("shift", [-1, 1])
-@pytest.mark.parametrize("state", [*_one_backend(), *_of_fixtures()], ids=str)
+@pytest.mark.parametrize("name", SNAPSHOTS)
 def test_another_base_of_registrations_is_an_error_or_changes_no_value(
-    state: State, shift: int, monkeypatch: pytest.MonkeyPatch
+    name: str, shift: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job's registrations begin at another id, as they do where a class was registered before them."""
-    right = _descriptions(state)
-    rows = _rows(state, right)
+    states = SNAPSHOTS[name]
+    right = _descriptions(states[0])
+    rows = _rows_of(states, right)
     layout = Kryo.layout
 
     def shifted(self: Kryo, ctx: LayoutContext) -> Layout:
@@ -240,22 +277,23 @@ def test_another_base_of_registrations_is_an_error_or_changes_no_value(
         return layout(replace(self, registrations=known[1:] if shift < 0 else ("com.acme.Before", *known)), ctx)
 
     monkeypatch.setattr(Kryo, "layout", shifted)
-    found = _rows(state, right)
-    assert isinstance(rows, list)
-    assert isinstance(found, SnapshotError) or not _changed(state, found, rows), (rows[:3], found[:3])
+    for state, expected, found in zip(states, rows, _rows_of(states, right), strict=True):
+        assert isinstance(expected, list)
+        same = isinstance(found, SnapshotError) or not _changed(state, found, expected)
+        assert same, (str(state), expected[:3], found)
 
 
 def test_ids_of_flink_scala_are_errors_where_it_is_taken_for_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    states = [state for state in _one_backend() if state.case == "scala-kryo"]
-    descriptions = [_descriptions(state) for state in states]
-    right = [_rows(state, own) for state, own in zip(states, descriptions, strict=True)]
+    groups = [states for states in SNAPSHOTS.values() if states[0].case == "scala-kryo"]
+    right = [_rows_of(states, _descriptions(states[0])) for states in groups]
     monkeypatch.setattr(kryo_classes, "CHILL_IDS", (None,) * len(CHILL_IDS))
     refused = 0
-    for state, own, rows in zip(states, descriptions, right, strict=True):
-        found = _rows(state, own)
-        assert isinstance(rows, list)
-        refused += isinstance(found, SnapshotError)
-        assert isinstance(found, SnapshotError) or not _changed(state, found, rows), (str(state), rows[:3], found[:3])
+    for states, rows in zip(groups, right, strict=True):
+        for state, expected, found in zip(states, rows, _rows_of(states, _descriptions(states[0])), strict=True):
+            refused += isinstance(found, SnapshotError)
+            assert isinstance(expected, list)
+            same = isinstance(found, SnapshotError) or not _changed(state, found, expected)
+            assert same, (str(state), expected[:3], found)
     assert refused
 
 
@@ -271,5 +309,5 @@ def test_ids_of_flink_scala_are_errors_where_it_is_taken_for_absent(monkeypatch:
     ],
 )
 def test_values_that_move_or_disappear_are_changes(found: dict[str, Any], changed: bool) -> None:
-    state = next(_of_fixtures())
+    state = next(iter(SNAPSHOTS.values()))[0]
     assert _changed(state, [found] * 2, [{"key": 1, "value": {"a": 1, "b": None}}] * 2) is changed

@@ -33,7 +33,7 @@ from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.rocksdb import DatabaseFile
 from stateproc.readers.rocksdb import database as rocksdb_database
 from stateproc.readers.rocksdb.database import database_files
-from stateproc.readers.rocksdb.manifest import ColumnFamily
+from stateproc.readers.rocksdb.manifest import ColumnFamily, log_records
 from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
 from stateproc.readers.rocksdb.statistics import database_statistics
 from stateproc.readers.splits import SplitRequest, StateScan
@@ -43,6 +43,7 @@ from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage import InlineSource, SnapshotLocation
 from stateproc.wire import Cursor
+from stateproc.writers.formats.rocksdb.manifest import write_log
 from stateproc.writers.formats.rocksdb.options import TableOptions
 from tests.helpers.paths import FIXTURES
 from tests.helpers.writers.native_rocksdb import write_native
@@ -165,6 +166,30 @@ def test_the_manifest_of_a_database_is_parsed_once(tmp_path: Path, monkeypatch: 
     assert len(read) == 1
     assert keys_of(planned(handle, 1)) == 1280
     assert len(read) == 1, "planning and reading parse the same bytes"
+
+
+def test_the_manifest_of_a_job_that_has_run_for_long_is_parsed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each checkpoint adds changes to it, of files that are soon gone."""
+    files = database_files(database(tmp_path, 4), location())
+    (data,) = (file.source.read_all(1 << 20) for file in files if file.name.startswith("MANIFEST-"))
+    name = "a job that has run for long"
+    records = [content for _, content in log_records(data, name)]
+    long = write_log([*records, *([b"\x03\x07"] * 20_000)])
+    assert len(long) > 160_000
+    read: list[str] = []
+    parse = rocksdb_database.read_manifest
+
+    def counted(data: bytes, file: str) -> Any:
+        read.append(file)
+        return parse(data, file)
+
+    monkeypatch.setattr(rocksdb_database, "read_manifest", counted)
+    for _ in range(3):
+        found = rocksdb_database.column_families([DatabaseFile("MANIFEST-000004", InlineSource(name, long))])
+        assert found == parse(data, name)
+    assert read == [name]
 
 
 def test_a_manifest_of_other_bytes_or_another_name_is_parsed_again(tmp_path: Path) -> None:

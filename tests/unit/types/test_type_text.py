@@ -51,7 +51,7 @@ def test_a_uuid_is_of_later_releases() -> None:
     made = types.parse("uuid")
     assert made == types.UUID == types.parse("UUID") == types.parse("java.util.UUID")
     assert made.type_name == "UUID" and read_snapshot(proxied_snapshot(made, Release(2, 4))) == made
-    with pytest.raises(UnsupportedSnapshot, match="UUID is of Flink 2.4 and later, not of 2.3") as refused:
+    with pytest.raises(UnsupportedSnapshot, match=r"UUID is of Flink 2\.4 and later, not of 2\.3") as refused:
         proxied_snapshot(made, Release(2, 3))
     assert "Kryo java.util.UUID" in str(refused.value)
     assert types.parse("Kryo java.util.UUID") != made

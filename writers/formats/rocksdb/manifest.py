@@ -51,7 +51,7 @@ def manifest(families: Sequence[WrittenFamily], next_file: int) -> bytes:
         records.append(comparator + added + varint(_ADD_FAMILY) + slice_of(family_name(family.name)))
     for family in families:
         records += [_new_file(table) + _numbers({_FAMILY: family.id}) for table in family.tables]
-    return _log(records)
+    return write_log(records)
 
 
 def current(manifest_name: str) -> bytes:
@@ -72,7 +72,7 @@ def _new_file(table: WrittenTable) -> bytes:
     return file + varint(_OLDEST_ANCESTER_TIME) + created + varint(_FILE_CREATION_TIME) + created + varint(_END)
 
 
-def _log(records: Sequence[bytes]) -> bytes:
+def write_log(records: Sequence[bytes]) -> bytes:
     """Write records in blocks of 32 KB; a record that does not fit into a block is split."""
     out = bytearray()
     for record in records:

@@ -175,6 +175,9 @@ def test_fragments_of_log_records_are_joined() -> None:
         (record(1, b"abc")[:-1] + b"x", CorruptSnapshot, "checksum is wrong"),
         (bytes(20), CorruptSnapshot, "zeros"),
         (record(9, b"zstd"), UnsupportedSnapshot, "type 9"),
+        # What comes after the first damage is not looked at: a wrong length may point to anything.
+        (record(1, b"abc")[:-1] + b"x" + record(9, b"zstd"), CorruptSnapshot, "checksum is wrong"),
+        (record(1, b"abc") + record(2, b"a") + record(1, b"b")[:-1] + b"x", CorruptSnapshot, "checksum is wrong"),
     ],
 )
 def test_damaged_logs_are_refused(data: bytes, error: type[Exception], message: str) -> None:
