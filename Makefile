@@ -74,6 +74,8 @@ demo: setup ## open a savepoint of a real job: catalog, values, maps, windows, t
 	$(BIN)/stateproc inspect $(DEMO) --uids orders-from-kafka,orders-per-customer,revenue-per-product
 	$(BIN)/python -m tools.spark_demo
 
+FAST_TESTS := not exhaustive and not sampled and not slow and not processes
+
 # The long files first; tests/conftest.py spreads those that wait for JVMs among those that compute.
 LAYERS := tests/integration/flink tests/docs tests/integration tests/robustness tests/unit
 
@@ -82,7 +84,7 @@ $(SPARK_CLASSES): $(STAMP)
 
 test test-numba test-spark test-docs test-cluster: $(SPARK_CLASSES)
 
-# Tests that call each kind of kernel: all run with the library, and these with numba, too.
+# Tests that call each kind of kernel: all run with the library, and the fast ones of these with numba, too.
 KERNEL_TESTS := tests/unit/codec/encoding tests/unit/codec/test_vectorized_vm.py tests/unit/codec/test_nested_nulls.py \
 	tests/unit/keygroups tests/unit/readers
 
@@ -100,13 +102,11 @@ test-layers: $(SPARK_CLASSES)
 
 test-kernels:
 	@{ STATEPROC_KERNELS=numba nice $(BIN)/stateproc warmup && \
-		STATEPROC_KERNELS=numba nice $(PYTEST) -m "not exhaustive" $(KERNEL_TESTS); } > $(NUMBA_OUTPUT) 2>&1
+		STATEPROC_KERNELS=numba nice $(PYTEST) -m "$(FAST_TESTS)" $(KERNEL_TESTS); } > $(NUMBA_OUTPUT) 2>&1
 
 test-numba: setup ## all tests with kernels that numba compiles, as where the library does not fit
 	STATEPROC_KERNELS=numba $(BIN)/stateproc warmup
 	STATEPROC_KERNELS=numba $(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(LAYERS)
-
-FAST_TESTS := not exhaustive and not sampled and not slow and not processes
 
 test-fast: setup ## unit tests: no JVM, no Spark; of large sweeps one case of each kind
 	$(PYTEST) -n auto --dist worksteal -m "$(FAST_TESTS)" tests/unit

@@ -72,12 +72,16 @@ def _sorted(items: list[Any]) -> list[Any]:
     return sorted(items, key=repr) if is_map else items
 
 
+def chains() -> list[Path]:
+    """Return all chains of snapshots, by release."""
+    return sorted(
+        (path.parent for path in FIXTURES.glob("*/chain-*/manifest.json")), key=lambda path: _release(path.parent)
+    )
+
+
 def newest_chains() -> list[Path]:
-    """Return each chain of snapshots as the newest release wrote it; chains of all releases are compared elsewhere."""
-    newest: dict[str, Path] = {}
-    for path in sorted(FIXTURES.glob("*/chain-*/manifest.json"), key=lambda path: _release(path.parent.parent)):
-        newest[path.parent.name] = path.parent
-    return sorted(newest.values())
+    """Return each chain of snapshots as the newest release wrote it; others are read and compared elsewhere."""
+    return sorted({path.name: path for path in chains()}.values())
 
 
 def _release(folder: Path) -> list[int]:

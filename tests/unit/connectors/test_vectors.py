@@ -160,22 +160,19 @@ def test_texts_that_are_no_columns_are_no_values() -> None:
     assert accepted(mysql)[0].read(Versioned(4, payload)) is None
 
 
-VERSIONS = sorted({version for known in CONNECTOR_FORMATS for version in known.structures})
-
-
 @pytest.mark.parametrize(
     "rounds", [pytest.param(4_000, id="4,000"), pytest.param(100_000, id="100,000", marks=pytest.mark.exhaustive)]
 )
 def test_random_bytes_have_no_format(rounds: int) -> None:
+    """Each format is tried on so many payloads, as one of its versions."""
     dice = random.Random(32)
-    for _ in range(rounds):
+    versions = [(known, sorted(known.structures)) for known in CONNECTOR_FORMATS]
+    for number in range(rounds):
         payload = dice.randbytes(dice.randrange(120))
-        for version in VERSIONS:
-            item = Versioned(version, payload)
-            for known in CONNECTOR_FORMATS:
-                # A writer of Kafka before 4.0 is one text, which three bytes can be.
-                is_text = known.name == "kafka" and known.role is FormatRole.WRITER and version == 1
-                if version not in known.structures or is_text:
-                    continue
-                row = known.read(item)
-                assert row is None or not known.identifies(row), (known.name, version, payload)
+        for known, own in versions:
+            version = own[number % len(own)]
+            # A writer of Kafka before 4.0 is one text, which three bytes can be.
+            if known.name == "kafka" and known.role is FormatRole.WRITER and version == 1:
+                continue
+            row = known.read(Versioned(version, payload))
+            assert row is None or not known.identifies(row), (known.name, version, payload)

@@ -16,7 +16,7 @@ from stateproc.verification import database_check
 from stateproc.verification.problem import Severity
 from stateproc.verification.report import Verification
 from tests.helpers.damage.snapshot_copies import SnapshotCopy
-from tests.helpers.fixtures import CLASSES, Fixture, fixtures, unknown_type_fixtures
+from tests.helpers.fixtures import CLASSES, Fixture, different_fixtures, fixtures, unknown_type_fixtures
 from tests.helpers.paths import FIXTURES
 from tests.helpers.stores.counting_filesystem import counted, counting
 from tests.helpers.sweeps import sampled
@@ -59,7 +59,7 @@ def check_intact(snapshot: Snapshot) -> Verification:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("fixture", fixtures(), ids=lambda fixture: fixture.name)
+@pytest.mark.parametrize("fixture", different_fixtures(), ids=lambda fixture: fixture.name)
 def test_every_fixture_is_intact_with_the_rows_that_reading_returns(fixture: Fixture) -> None:
     check_intact(fixture.open(classes=CLASSES))
 
@@ -122,12 +122,12 @@ def test_a_missing_file_is_reported_and_the_others_are_read(copy: SnapshotCopy) 
 @pytest.mark.exhaustive
 @copied()
 def test_every_missing_or_truncated_file_is_reported(copy: SnapshotCopy) -> None:
-    for file in copy.files():
-        for data in (None, file.read_bytes()[:-1]):
-            with copy.changed(file, data) as snapshot:
-                found = snapshot.verify()
-            assert not found.is_intact, (file, data is None)
-            assert any(file.name in (problem.file or "") for problem in found.problems), (file, found.problems)
+    for number, file in enumerate(copy.files()):
+        data = None if number % 2 else file.read_bytes()[:-1]
+        with copy.changed(file, data) as snapshot:
+            found = snapshot.verify()
+        assert not found.is_intact, (file, data is None)
+        assert any(file.name in (problem.file or "") for problem in found.problems), (file, found.problems)
 
 
 @copied(CANONICAL, ROCKSDB, OPERATOR_STATE)
