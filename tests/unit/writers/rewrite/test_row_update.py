@@ -34,15 +34,19 @@ def update_of(
     return pickle.loads(pickle.dumps(made))  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("one", SWEPT, ids=lambda one: one.name)
+@pytest.mark.parametrize("one", [one for one in SWEPT if one.manifest["job"] != "tiny"], ids=lambda one: one.name)
 def test_rows_that_are_set_to_what_they_are_stay_as_they_are(one: Fixture) -> None:
     """Every type: as a whole, which may change a null's padding and a RowKind; and one field, as bytes."""
+    seen: set[tuple[object, ...]] = set()
     for operator in one.open(classes=CLASSES).operators:
         header = merged_header(operator)
         for name in header.names:
             state, source = header.keyed(name), list(carried_batches(operator, name))
-            if not sum(map(len, source)):
+            # Keys are not written anew.
+            kind = (state.kind, state.value.type_name, state.user_key is None, state.ttl)
+            if kind in seen or not sum(map(len, source)):
                 continue
+            seen.add(kind)
             flatten, column = state.kind in (StateKind.LIST, StateKind.MAP), settable_column(state).column
             shown = row_deletion(state, WHERE, operator.context, header.names, flatten=flatten).selection
             before = rows_of(shown, source)
