@@ -170,9 +170,7 @@ class RowAssignments:
                 given = expression.type
             except InvalidOption as error:
                 raise _of_set(error) from error
-            wanted = self.temporal.field(one.path[0]).type
-            for name in one.path[1:]:
-                wanted = _plain(wanted).field(name).type
+            wanted = self._type(one)
             if _family(given) not in (_family(wanted), "null"):
                 raise InvalidOption(
                     f"set: {one.target} is {wanted}, and the expression {given}",
@@ -181,6 +179,13 @@ class RowAssignments:
                 )
             found.append((one, expression))
         return tuple(found)
+
+    def _type(self, one: Assignment) -> pa.DataType:
+        """The type of a column or field that is set, with dates and times as Arrow's types."""
+        found: pa.DataType = self.temporal.field(one.path[0]).type
+        for name in one.path[1:]:
+            found = _plain(found).field(name).type
+        return found
 
     def _with_values(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows with what is set. All expressions see the rows as they are."""
@@ -192,6 +197,8 @@ class RowAssignments:
             except InvalidOption as error:
                 raise _of_set(error) from error
             try:
+                if not _fits(value, wanted := self._type(one)):
+                    raise Unencodable(f"{value.type} does not fit {wanted}", 0)
                 column = with_field(column, one.path[1:], value)
             except Unencodable as error:
                 raise self._misfit(rows, error.row, f"{one.target}: {error.message}") from error
@@ -233,6 +240,25 @@ def _are_equal(one: RowBytes, two: RowBytes) -> bool:
     starts, others = (rows.offsets - rows.offsets[0] for rows in (one, two))
     content, other = (rows.data[rows.offsets[0] : rows.offsets[-1]] for rows in (one, two))
     return np.array_equal(starts, others) and np.array_equal(content, other)
+
+
+def _fits(values: pa.Array, wanted: pa.DataType) -> bool:
+    """Whether values are of the kind of a type, and what they contain; DuckDB has a type of numbers for ``[]``."""
+    wanted = _plain(wanted)
+    if values.null_count == len(values):
+        return True
+    if _family(values.type) != _family(wanted):
+        return False
+    match _family(wanted):
+        case "list":
+            return _fits(values.flatten(), wanted.value_type)
+        case "map":
+            return _fits(values.keys, wanted.key_type) and _fits(values.items, wanted.item_type)
+        case "struct":
+            names = {field.name: field.type for field in wanted}
+            fields = [(values.field(at), names.get(field.name)) for at, field in enumerate(values.type)]
+            return all(type_ is None or _fits(array, type_) for array, type_ in fields)
+    return True
 
 
 def with_field(array: pa.Array, path: Sequence[str], value: pa.Array) -> pa.Array:

@@ -89,6 +89,13 @@ def kitchen(uid: str = "kitchen-long") -> Operator:
             "value.address IS NOT NULL",
             "struct_update(value, address := struct_update(value.address, street := 'Elm street'))",
         ),
+        (
+            "kitchen-long",
+            "profile",
+            {"value.products": "[]", "value.address": "{'house': 1, 'street': 'x'}"},
+            "value.vip",
+            "struct_update(value, products := [], address := {'house': 1, 'street': 'x'})",
+        ),
         ("kitchen-long", "products", {"list_element": "list_element || '!'"}, "list_index = 1", "list_element || '!'"),
         ("kitchen-long", "spent", {"map_value": "map_value + 0.5"}, "map_key <> 'tea'", "map_value + 0.5"),
         (
@@ -168,6 +175,9 @@ def test_what_cannot_be_set_is_refused(state: str, assignments: list[str], flatt
         ("counter", "value = 0.5", "does not fit int64"),
         ("counter", "value = 9223372036854775808", "does not fit int64"),
         ("profile", "value.rank = 2147483648", "does not fit int32"),
+        ("profile", "value.products = [1, 2]", "value.products: list<.*int32> does not fit list<.*string>"),
+        ("profile", "value.address = {'street': 1, 'house': 1}", "value.address: struct<street: int32.*does not fit"),
+        ("profile", "value.address = {'street': 'x'}", "house"),
         ("profile", "value.address.street = 'x'", "value.address.street: a field of a value that is null"),
         ("_timer_state/event_user-timers", "timestamp = timestamp + 0.5", "does not fit int64"),
         ("_timer_state/event_user-timers", "timestamp = NULL", "a state has no null"),
