@@ -131,7 +131,7 @@ def _reason_to_keep(own: Operator, groups: int, fixed_at_one: bool, parallelism:
     return None
 
 
-def kept_handles(operator: ExistingOperator, item: ScaledOperator) -> OperatorEntry:
+def kept_handles(operator: ExistingOperator, item: ScaledOperator, release: Release) -> OperatorEntry:
     """Return the operator's metadata without the handles of state that is written anew."""
     metadata = operator.operator.metadata
     subtasks = metadata.subtasks
@@ -142,6 +142,6 @@ def kept_handles(operator: ExistingOperator, item: ScaledOperator) -> OperatorEn
             replace(subtask, managed_keyed=None, raw_keyed=subtask.raw_keyed if subtask.index in stays else None)
             for subtask in subtasks
         )
-    if writes_operator_state(operator, item.parallelism):
+    if writes_operator_state(operator, item.parallelism, release):
         subtasks = tuple(replace(subtask, managed_operator=None) for subtask in subtasks)
     return replace(metadata, subtasks=subtasks)

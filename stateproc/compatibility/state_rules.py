@@ -56,6 +56,10 @@ _KRYO = (
     "write its values with the other Kryo: describe your classes (--classes), then SavepointWriter.transform_state and "
     "with_flink_version('{0}'), see docs/howto/not-compatible.md"
 )
+_UPGRADE = (
+    "stateproc upgrade --flink-version {0}, which converts its values and says which classes need a description "
+    "(--classes), see docs/howto/from-1-to-2.md"
+)
 _DESCRIBE = "describe the class (--classes; `stateproc classes --skeleton` prints what to fill in) and check again"
 
 
@@ -210,7 +214,7 @@ def _fix(found: Finding, new: DeclaredState, comparison: Comparison) -> str | No
         return _DESCRIBE
     if found.verdict in (Verdict.MISREAD, Verdict.REFUSED) or found.losses:
         if found.is_kryo or (found.stops_operator and comparison.changes_kryo):
-            return _KRYO.format(comparison.release)
+            return (_UPGRADE if comparison.release.kryo == 5 else _KRYO).format(comparison.release)
         return _TRANSFORM if new.distribution == "keyed" else _ANEW
     return None
 

@@ -166,7 +166,7 @@ def open_uses(operators: Iterable[Operator]) -> tuple[ClassUse, ...]:
         context = operator.options.context.inner
         heap = any(file.layout in _WITHOUT_SUBCLASSES for file in operator.keyed_files)
         for state, role, serializer in _serializers(operator):
-            if any(_is_open(item, context, heap) for item in _all_serializers(serializer)):
+            if any(_is_open(item, context, heap) for item in all_serializers(serializer)):
                 found[ClassUse(operator.display, state, role)] = None
     return tuple(sorted(found))
 
@@ -177,12 +177,12 @@ def _is_open(serializer: Serializer, context: LayoutContext, heap: bool) -> bool
     return heap and isinstance(serializer, Pojo)
 
 
-def _all_serializers(serializer: Serializer, depth: int = 0) -> Iterator[Serializer]:
+def all_serializers(serializer: Serializer, depth: int = 0) -> Iterator[Serializer]:
     """Yield a serializer and those inside of it."""
     if depth <= _DEEPEST:
         yield serializer
         for inner in _inner_serializers(serializer):
-            yield from _all_serializers(inner, depth + 1)
+            yield from all_serializers(inner, depth + 1)
 
 
 def _serializers(operator: Operator) -> Iterator[tuple[str, str, Serializer]]:
@@ -421,7 +421,7 @@ def outer_field_of(operators: Iterable[Operator]) -> str | None:
         if context.kryo >= _FIRST_WITHOUT_OUTER:
             return None
         name = name or "this$0"
-        serializers = (item for _, _, own in _serializers(operator) for item in _all_serializers(own))
+        serializers = (item for _, _, own in _serializers(operator) for item in all_serializers(own))
         if any(_is_of_scala(item) for item in serializers):
             return "$outer"
     return name

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stateproc.connectors.kafka_consumer import CONSUMER_STATE
 from stateproc.connectors.operator_states import SOURCE_STATE
 from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.flink_versions import Release
 from stateproc.html.units import counted
 from stateproc.metadata.backend import PRIORITY_QUEUE, StateMetaInfo
 from stateproc.metadata.snapshot import OperatorEntry
@@ -25,7 +26,13 @@ from stateproc.writers.plan.restore_notes import max_parallelism_notes, offsets_
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction, SavepointPlan, StatePlan
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.file_copy import copy_plan
-from stateproc.writers.rewrite.operator_state_edits import EditedOperatorState, edited_operator_state
+from stateproc.writers.rewrite.kryo_conversion import ConversionProblem, refuse_problems
+from stateproc.writers.rewrite.operator_state_edits import (
+    EditedOperatorState,
+    edited_operator_state,
+    element_conversions,
+    element_problems,
+)
 from stateproc.writers.scaled_operators import (
     AnyOperator,
     ScaledOperator,
@@ -77,13 +84,20 @@ def rewrite_reasons(
 
 
 def keyed_states(
-    item: ScaledOperator, operator: ExistingOperator, changes: Sequence[str], files: Sequence[str], *, count: bool
+    item: ScaledOperator,
+    operator: ExistingOperator,
+    release: Release,
+    changes: Sequence[str],
+    files: Sequence[str],
+    *,
+    count: bool,
 ) -> Iterator[StatePlan]:
     """Yield the keyed states of an operator of the source.
 
     Args:
         item: The operator as it is written.
         operator: The operator with its edits.
+        release: The release that will restore the savepoint.
         changes: Why entries or their format change, of `rewrite_reasons`.
         files: Why files change.
         count: Whether to count rows that are deleted or updated, by reading their states.
@@ -108,7 +122,7 @@ def keyed_states(
         elif name in made:
             yield StatePlan(name, made[name], PlanAction.REPLACED, ("from rows",), name)
         else:
-            own = [*_own_changes(name, operator, count), *changes]
+            own = [*_own_changes(name, operator, count), *_conversions(info, operator, release), *changes]
             reasons = (*own, *files) if own or files else (("entries copied",) if item.keyed else ())
             action = PlanAction.CHANGED if own else PlanAction.CARRIED
             yield StatePlan(edits.renamed.get(name, name), kind, action, reasons, name)
@@ -127,6 +141,16 @@ def _own_changes(name: str, operator: ExistingOperator, count: bool) -> Iterator
     yield from operator.row_edits(name, count=count)
 
 
+def _conversions(info: StateMetaInfo, operator: ExistingOperator, release: Release) -> Iterator[str]:
+    """Yield what changes in a keyed state for the release's Kryo."""
+    upgrade = operator.upgrade(release)
+    conversion = operator.conversion(info.name, release)
+    if conversion is not None:
+        yield conversion.reason
+    elif upgrade is not None and upgrade.info(info) is not info:
+        yield f"registrations of Kryo as in Flink {release}"
+
+
 def _kind_of(info: StateMetaInfo) -> str:
     if info.backend_type == PRIORITY_QUEUE:
         return "timers"
@@ -134,7 +158,7 @@ def _kind_of(info: StateMetaInfo) -> str:
 
 
 def _operator_states(
-    item: ScaledOperator, operator: ExistingOperator, edited: EditedOperatorState | None
+    item: ScaledOperator, operator: ExistingOperator, edited: EditedOperatorState | None, release: Release
 ) -> Iterator[StatePlan]:
     own, edits = operator.operator, operator.edits
     rescaled = (f"{own.parallelism} → {item.parallelism} subtasks",) if item.parallelism != own.parallelism else ()
@@ -143,15 +167,17 @@ def _operator_states(
         **dict.fromkeys(edits.emptied, "elements dropped"),
     }
     changed = {} if edited is None else edited.edited
+    conversions = dict(element_conversions(operator, release))
     for state in own.operator_states:
-        reasons = (*((changes[state.name],) if state.name in changes else ()), *rescaled)
+        own_changes = [found[state.name] for found in (changes, conversions) if state.name in found]
+        reasons = (*own_changes, *rescaled)
         elements = 0 if state.name in edits.emptied else (None if state.name in changes else state.elements)
         rest = changed.get(state.name)
         if rest is not None:
             counts = zip(edits.elements[state.name], rest.counts, strict=True)
             reasons = (*(edit.words(counted(number, *rest.row_words)) for edit, number in counts), *reasons)
             elements = None if state.elements is None else rest.rows
-        action = PlanAction.CHANGED if state.name in {*changes, *changed} else PlanAction.CARRIED
+        action = PlanAction.CHANGED if own_changes or state.name in changed else PlanAction.CARRIED
         yield StatePlan(state.name, state.kind, action, reasons, state.name, elements)
 
 
@@ -240,6 +266,7 @@ def plan_write(
     if not operators:
         raise InvalidOption("the savepoint has no operators", advice="add one: writer.with_operator(uid, …)")
     scaled = scaled_operators(list(operators), settings, parallelism, default_parallelism)
+    refuse_problems(_conversion_problems(scaled, settings.release), settings.release)
     planned = [_planned(item, settings) for item in scaled]
     spec = _spec([item.spec for item in planned], settings, source, verify)
     # Encoders of rows refuse those whose key groups cannot be known. No row is read.
@@ -261,13 +288,22 @@ def plan_write(
     return WritePlan(savepoint, tuple(planned), spec, settings, source, path, overwrite)
 
 
+def _conversion_problems(scaled: Iterable[ScaledOperator], release: Release) -> Iterator[ConversionProblem]:
+    """Yield the values that cannot be converted for a release, of all operators."""
+    for item in scaled:
+        operator = item.operator
+        if isinstance(operator, ExistingOperator):
+            yield from operator.conversion_problems(release)
+            yield from element_problems(operator, release)
+
+
 def _planned(item: ScaledOperator, settings: WriteSettings) -> PlannedOperator:
     """Plan what is written of an operator, after the checks that it can be written. Raises SnapshotError."""
     operator = item.operator
     if isinstance(operator, NewOperator):
         return PlannedOperator(item, operator.spec(settings.release, item.parallelism, item.max_parallelism))
-    kept = kept_handles(operator, item)
-    operator_state = edited_operator_state(operator, kept, item.parallelism)
+    kept = kept_handles(operator, item, settings.release)
+    operator_state = edited_operator_state(operator, kept, item.parallelism, settings.release)
     spec = operator.spec(settings.release, item.parallelism, item.max_parallelism, keyed=item.keyed)
     if spec.keyed is not None:
         operator.check_entries(spec)
@@ -320,9 +356,10 @@ def _plan(planned: PlannedOperator, settings: WriteSettings, source: Snapshot | 
     every = copy_plan([own.metadata], location, drop_channel_state=drop)
     changes, files = rewrite_reasons(item, operator, settings)
     renamed = (f"renamed from {own.display}",) if operator.operator_id != own.operator_id else ()
+    release = settings.release
     states = (
-        *keyed_states(item, operator, changes, files, count=count),
-        *_operator_states(item, operator, planned.operator_state),
+        *keyed_states(item, operator, release, changes, files, count=count),
+        *_operator_states(item, operator, planned.operator_state, release),
     )
     rescaled = (f"{own.parallelism} → {item.parallelism} subtasks",) if item.parallelism != own.parallelism else ()
     reasons = (*renamed, *((*changes, *files) if spec.keyed is not None else rescaled))

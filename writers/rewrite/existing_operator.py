@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from stateproc.errors import InvalidOption, SnapshotError, Where, not_found
+from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot, Where, not_found
 from stateproc.flink_versions import Release
 from stateproc.html.units import counted
 from stateproc.keygroups.class_hashes import ClassHash
@@ -31,6 +31,12 @@ from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.formats.keyed_file import KeyedStateHeader
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat
 from stateproc.writers.rewrite.kafka_offsets import OffsetsEdit
+from stateproc.writers.rewrite.kryo_conversion import (
+    ConversionProblem,
+    KryoConversion,
+    KryoUpgrade,
+    is_convertible,
+)
 from stateproc.writers.rewrite.kryo_versions import check_kryo, check_kryo_rows
 from stateproc.writers.rewrite.merged_header import MergedHeader, merged_header
 from stateproc.writers.rewrite.raw_copy import (
@@ -155,12 +161,13 @@ def now_ms() -> int:
 
 @dataclass(frozen=True)
 class EditedSplit:
-    """A split of a state's entries, and the edits of its entries: rows, time to live, key groups."""
+    """A split of a state's entries, and the edits of its entries: rows, time to live, key groups, version of Kryo."""
 
     split: CarriedSplit | CarriedTogether
     ttl: TtlChange | None = None
     rekey: Rekey | None = None
     rows: tuple[RowDeletion | RowUpdate, ...] = ()
+    kryo: KryoConversion | None = None
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """RAW_ENTRIES as they are to be written."""
@@ -171,6 +178,8 @@ class EditedSplit:
             entries = self.ttl.batches(entries)
         if self.rekey is not None:
             entries = self.rekey.batches(entries)
+        if self.kryo is not None:
+            entries = self.kryo.batches(entries)
         yield from entries
 
 
@@ -205,6 +214,7 @@ class ExistingOperator:
         self.edits = Edits()
         self._confirmed: HashCodes | None = None
         self._hash_choice: tuple[str, HashChoice] | None = None
+        self._upgrade: KryoUpgrade | None = None
         self._bootstrapped: tuple[tuple[Callable[[OperatorBootstrap], object], ...], OperatorBootstrap] | None = None
 
     @property
@@ -225,9 +235,53 @@ class ExistingOperator:
     def check_release(self, release: Release) -> None:
         """Raise UnsupportedSnapshot if a state that stays means other values in this release."""
         rows = [item.declared for item in self._rows()]
-        check_kryo(self.operator, release, {*self.edits.dropped, *(item.name for item in rows)})
+        if self.upgrade(release) is None:
+            check_kryo(self.operator, release, {*self.edits.dropped, *(item.name for item in rows)})
         if rows and self.header.key is not None:
             check_kryo_rows(self.operator, release, self.header.key, rows)
+
+    def upgrade(self, release: Release) -> KryoUpgrade | None:
+        """Return how values of Kryo are converted for a release; None if they are not."""
+        if not is_convertible(self.operator, release):
+            return None
+        if self._upgrade is None or self._upgrade.release != release:
+            self._upgrade = KryoUpgrade(self.operator, release)
+        return self._upgrade
+
+    def conversion(self, name: str, release: Release) -> KryoConversion | None:
+        """Return how entries of a keyed state that stays are converted. Raises UnsupportedSnapshot."""
+        upgrade, edit = self.upgrade(release), self.edits.ttl.get(name)
+        if upgrade is None:
+            return None
+        ttl = None if edit is None or edit.action == "purge" else edit.action == "on"
+        return upgrade.conversion(self.header, name, ttl=ttl)
+
+    def conversion_problems(self, release: Release) -> Iterator[ConversionProblem]:
+        """Yield what keeps states that stay from being converted; the first entries of each are read.
+
+        Raises SnapshotError for entries that cannot be read.
+        """
+        upgrade = self.upgrade(release)
+        if upgrade is None:
+            return
+        for name in self._kept_names() if self._converts_keyed(release) else ():
+            try:
+                yield from upgrade.problems(self.header, name, self._entries(name))
+            except UnsupportedSnapshot as error:
+                yield ConversionProblem(self.operator.display, name, error.message, error)
+
+    def _entries(self, name: str) -> Iterator[pa.RecordBatch]:
+        for split in carried_splits(self.operator, name, 0):
+            yield from split.read()
+
+    def _converts_keyed(self, release: Release) -> bool:
+        """Whether entries or serializer snapshots of keyed state change for the release's Kryo."""
+        upgrade = self.upgrade(release)
+        if upgrade is None or self.operator.unreadable_keyed_files:
+            return False
+        return upgrade.changes_header(self.header) or any(
+            self.conversion(name, release) is not None for name in self._kept_names()
+        )
 
     @cached_property
     def header(self) -> MergedHeader:
@@ -245,6 +299,8 @@ class ExistingOperator:
         """Whether the files of keyed state can be copied unchanged."""
         own = self.operator
         if self.edits.touch_keyed or (max_parallelism, parallelism) != (own.max_parallelism, own.parallelism):
+            return False
+        if self._converts_keyed(release):
             return False
         handles = [item.managed_keyed for item in own.metadata.subtasks if item.managed_keyed is not None]
         if not all(_is_read_by(release, handle, own.context.metadata_version) for handle in handles):
@@ -270,6 +326,10 @@ class ExistingOperator:
         if header.key is None:
             return None
         infos = [self._edited(header.carried(name)) for name in header.names if self._stays(name, rows)]
+        upgrade, key, key_snapshot = self.upgrade(release), header.key, header.key_snapshot
+        if upgrade is not None:
+            infos = [upgrade.info(info) for info in infos]
+            key, key_snapshot = upgrade.converted(key), upgrade.snapshot(key, key_snapshot)
         infos += [item.declared.info(header.key, release) for item in rows]
         names = [info.name for info in infos]
         if len(set(names)) < len(names):
@@ -279,7 +339,7 @@ class ExistingOperator:
                 where=Where(operator=self.operator.display, state=twice),
                 advice="transform or add a state once in a write, and give each another name",
             )
-        return KeyedStateHeader(header.key, header.key_snapshot, tuple(infos))
+        return KeyedStateHeader(key, key_snapshot, tuple(infos))
 
     def _bootstrap(self) -> OperatorBootstrap:
         """The states that callbacks add. Each callback runs once, however often its states are asked for.
@@ -346,13 +406,15 @@ class ExistingOperator:
             info = with_ttl(info) if edit.action == "on" else without_ttl(info)
         return replace(info, name=self.edits.renamed.get(info.name, info.name))
 
-    def _edited_splits(self, name: str, state_id: int, mine: OperatorWriteSpec) -> Iterator[EditedSplit]:
+    def _edited_splits(
+        self, name: str, state_id: int, mine: OperatorWriteSpec, release: Release
+    ) -> Iterator[EditedSplit]:
         """The splits of a state that stays, with the changes of their entries."""
         ttl, key_groups = self._entry_changes(name, state_id, mine)
-        changes = self._row_changes(name)
+        changes, kryo = self._row_changes(name), self.conversion(name, release)
         for split in carried_splits(self.operator, name, state_id):
             touched = tuple(it for it in changes if it.selection.touches(split.key_groups))
-            yield EditedSplit(split, ttl, key_groups, touched)
+            yield EditedSplit(split, ttl, key_groups, touched, kryo)
 
     def _entry_changes(
         self, name: str, state_id: int, mine: OperatorWriteSpec
@@ -447,7 +509,7 @@ class ExistingOperator:
             return None
         files = FileOf(spec.state_files, index, mine.parallelism, mine.max_parallelism)
         names = enumerate(self._kept_names())
-        splits = (split for number, name in names for split in self._edited_splits(name, number, mine))
+        splits = (split for number, name in names for split in self._edited_splits(name, number, mine, spec.release))
         try:
             return RawCopies(tuple(_joined(splits)), files)
         except SnapshotError as error:
@@ -498,7 +560,8 @@ def _joined(items: Iterable[EditedSplit]) -> Iterator[EditedSplit]:
     """Combine the splits of which nothing changes, so that each file is read once."""
     unchanged: list[CarriedSplit] = []
     for item in items:
-        if item.ttl is None and item.rekey is None and not item.rows and isinstance(item.split, CarriedSplit):
+        edits = (item.ttl, item.rekey, item.kryo)
+        if all(edit is None for edit in edits) and not item.rows and isinstance(item.split, CarriedSplit):
             unchanged.append(item.split)
         else:
             yield item

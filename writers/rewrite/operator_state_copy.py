@@ -27,6 +27,7 @@ from stateproc.storage.concurrency import map_in_order
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.entry_batches import gather, take_rows
 from stateproc.writers.formats.operator_state import OperatorStateWriter, verify_operator_state
+from stateproc.writers.rewrite.kryo_conversion import KryoUpgrade, ValueConversion
 
 _BROADCAST = "BROADCAST"
 
@@ -200,10 +201,14 @@ _THREADS = 4
 
 @dataclass(frozen=True)
 class SubtaskOperatorState:
-    """The elements of all operator states that one subtask receives, by state name. Picklable."""
+    """The elements of all operator states that one subtask receives, by state name. Picklable.
+
+    conversions: how the elements of states are converted when they are written; of those that are.
+    """
 
     header: MergedOperatorHeader
     elements: tuple[tuple[str, tuple[Elements, ...]], ...]
+    conversions: Mapping[str, ValueConversion] = field(default_factory=dict)
 
     def write(self, staging: Staging, release: Release, *, compressed: bool, verify: bool) -> OperatorStreamHandle:
         """Write the subtask's file and return its handle. Raises CorruptSnapshot, MissingFile, WriteFailed."""
@@ -214,18 +219,33 @@ class SubtaskOperatorState:
                 file, self.header.states, self.header.broadcast, version=version, compressed=compressed
             )
             for state, parts in self.elements:
-                for pieces in itertools.chain.from_iterable(part.read() for part in parts):
-                    writer.carried(state, pieces)
+                pieces = itertools.chain.from_iterable(part.read() for part in parts)
+                conversion = self.conversions.get(state)
+                for piece in pieces if conversion is None else conversion.pieces(pieces):
+                    writer.carried(state, piece)
             handle = OperatorStreamHandle(_OPERATOR_TYPE, writer.close(), file.close())
             if verify:
                 verify_operator_state(handle, staging.location, compressed=compressed)
         return handle
 
 
+def changes_elements(operator: Operator, upgrade: KryoUpgrade) -> bool:
+    """Whether elements or serializer snapshots of operator states change for another Kryo."""
+    if operator.unreadable_operator_files:
+        return False
+    infos = (info for header in _headers(operator) for info in (*header.states, *header.broadcast))
+    return any(upgrade.elements(info) is not None or upgrade.info(info) is not info for info in infos)
+
+
 def subtask_states(
-    operator: Operator, parallelism: int, given: Mapping[str, Sequence[Elements]]
+    operator: Operator,
+    parallelism: int,
+    given: Mapping[str, Sequence[Elements]],
+    upgrade: KryoUpgrade | None = None,
 ) -> list[SubtaskOperatorState]:
     """Return the elements that each subtask receives. ``given``: elements that replace those of states.
+
+    ``upgrade``: how values of Kryo are converted for another release.
 
     Raises UnsupportedSnapshot where subtasks wrote a state with different serializers; CorruptSnapshot, MissingFile.
     """
@@ -234,8 +254,15 @@ def subtask_states(
     states = [(name, given[name] if name in given else raw_elements(operator, name)) for name in names]
     assign = by_subtask if parallelism == operator.parallelism else distributed
     dealt = [(name, assign(elements, parallelism)) for name, elements in states]
+    conversions: dict[str, ValueConversion] = {}
+    if upgrade is not None:
+        found = ((info.name, upgrade.elements(info)) for info in (*header.states, *header.broadcast))
+        conversions = {name: conversion for name, conversion in found if conversion is not None}
+        header = MergedOperatorHeader(
+            tuple(map(upgrade.info, header.states)), tuple(map(upgrade.info, header.broadcast))
+        )
     return [
-        SubtaskOperatorState(header, tuple((name, parts[subtask]) for name, parts in dealt))
+        SubtaskOperatorState(header, tuple((name, parts[subtask]) for name, parts in dealt), conversions)
         for subtask in range(parallelism)
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stateproc.errors import InvalidOption, Where
@@ -13,10 +13,14 @@ from stateproc.writers.commit.staging import Staging
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.kafka_consumer_offsets import KafkaConsumerState, kafka_consumer_state
 from stateproc.writers.rewrite.kafka_offsets import KafkaSourceState, kafka_source_state
+from stateproc.writers.rewrite.kryo_conversion import ConversionProblem
 from stateproc.writers.rewrite.operator_row_edits import EditedElements, edited_elements
 from stateproc.writers.rewrite.operator_state_copy import (
     Elements,
     SubtaskOperatorState,
+    changes_elements,
+    merged_operator_header,
+    raw_elements,
     refuse_raw_operator_state,
     repartitioned,
     subtask_states,
@@ -34,9 +38,38 @@ def kafka_state(operator: Operator) -> KafkaState:
     return kafka_consumer_state(operator) or kafka_source_state(operator)
 
 
-def writes_operator_state(operator: ExistingOperator, parallelism: int) -> bool:
+def writes_operator_state(operator: ExistingOperator, parallelism: int, release: Release) -> bool:
     """Whether the operator's operator state is written anew at this parallelism, and not copied with its files."""
-    return operator.edits.touch_operator_state or parallelism != operator.operator.parallelism
+    if operator.edits.touch_operator_state or parallelism != operator.operator.parallelism:
+        return True
+    upgrade = operator.upgrade(release)
+    return upgrade is not None and changes_elements(operator.operator, upgrade)
+
+
+def element_problems(operator: ExistingOperator, release: Release) -> Iterator[ConversionProblem]:
+    """Yield what keeps the elements of operator states from being converted for a release, which reads them."""
+    own, upgrade = operator.operator, operator.upgrade(release)
+    if upgrade is None or not changes_elements(own, upgrade):
+        return
+    header = merged_operator_header(own)
+    for info in (*header.states, *header.broadcast):
+        if info.name not in operator.edits.emptied:
+            pieces = (piece for part in raw_elements(own, info.name) for piece in part.read())
+            yield from upgrade.element_problems(info, pieces)
+
+
+def element_conversions(operator: ExistingOperator, release: Release) -> Iterator[tuple[str, str]]:
+    """Yield the operator states that are converted for the release's Kryo, and what a plan says of it."""
+    own, upgrade = operator.operator, operator.upgrade(release)
+    if upgrade is None or not changes_elements(own, upgrade):
+        return
+    header = merged_operator_header(own)
+    for info in (*header.states, *header.broadcast):
+        conversion = upgrade.elements(info)
+        if conversion is not None:
+            yield info.name, conversion.reason
+        elif upgrade.info(info) is not info:
+            yield info.name, f"registrations of Kryo as in Flink {release}"
 
 
 def offsets_before_and_after(operator: ExistingOperator) -> tuple[KafkaState, KafkaState] | None:
@@ -76,14 +109,14 @@ class EditedOperatorState:
 
 
 def edited_operator_state(
-    operator: ExistingOperator, kept: OperatorEntry, parallelism: int
+    operator: ExistingOperator, kept: OperatorEntry, parallelism: int, release: Release
 ) -> EditedOperatorState | None:
     """Return the operator state that is written anew; None if its files are copied.
 
     ``kept``: the operator with the handles of files that are copied. Raises InvalidOption for edits that do not fit the
     state, and for raw operator state and another parallelism; as `offsets_before_and_after` and `subtask_states`.
     """
-    if not writes_operator_state(operator, parallelism):
+    if not writes_operator_state(operator, parallelism, release):
         return None
     own = operator.operator
     offsets = offsets_before_and_after(operator)
@@ -100,4 +133,4 @@ def edited_operator_state(
         )
     edited = {name: edited_elements(own, name, edits) for name, edits in operator.edits.elements.items()}
     given |= {name: found.elements for name, found in edited.items()}
-    return EditedOperatorState(own, subtask_states(own, parallelism, given), offsets, edited)
+    return EditedOperatorState(own, subtask_states(own, parallelism, given, operator.upgrade(release)), offsets, edited)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,8 +44,17 @@ def read_kryo(cursor: Cursor, setting: KryoSetting, whole: bool = False) -> Any:
     return read_guessing(cursor, setting, whole, Guesses())
 
 
-def read_guessing(cursor: Cursor, setting: KryoSetting, whole: bool, guesses: Guesses) -> Any:
-    """``read_kryo`` from a combination of ``guesses`` on. Where forms are searched, they fit the bytes afterwards."""
+def read_guessing(
+    cursor: Cursor,
+    setting: KryoSetting,
+    whole: bool,
+    guesses: Guesses,
+    make: Callable[[KryoInput], Walker] | None = None,
+) -> Any:
+    """``read_kryo`` from a combination of ``guesses`` on. Where forms are searched, they fit the bytes afterwards.
+
+    ``make``: makes the walker of each attempt.
+    """
     start, depth = cursor.pos, cursor.depth
     fit: _Fit | None = None
     first_error: SnapshotError | None = None
@@ -53,7 +63,8 @@ def read_guessing(cursor: Cursor, setting: KryoSetting, whole: bool, guesses: Gu
     starved = False
     for _ in range(MAX_GUESSES):
         cursor.pos, cursor.depth, cursor.starved = start, depth, False
-        walker = Walker(KryoInput(cursor, setting.version), setting, guesses, BODIES)
+        data = KryoInput(cursor, setting.version)
+        walker = Walker(data, setting, guesses, BODIES) if make is None else make(data)
         try:
             value = walker.by_class()
             if whole:

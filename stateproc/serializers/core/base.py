@@ -49,6 +49,8 @@ class LayoutContext:
     case_class_arity: whether case classes of flink-scala-api begin with their number of fields.
     proto: Protobuf messages whose fields are known.
     projected: for encoding: SQL rows are keys that generated projections make, see BinaryRow.reserve_nulls.
+    convert_to: a version of Kryo: its values are converted and not decoded, so that a column has their bytes as this
+        version writes them. 0: they are decoded.
     """
 
     kryo: int = 2
@@ -62,6 +64,7 @@ class LayoutContext:
     case_class_arity: CaseClassArity = CaseClassArity.FOUND
     projected: bool = False
     proto: DescriptorSet | None = None
+    convert_to: int = 0
 
     @property
     def fidelity(self) -> Fidelity:

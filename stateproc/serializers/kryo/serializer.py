@@ -11,7 +11,7 @@ from stateproc.codec import ops
 from stateproc.codec.errors import BadValue, Unrepresentable
 from stateproc.codec.kryo.avro import AVRO_SCHEMA, AVRO_TYPES
 from stateproc.codec.kryo.bodies import BODIES
-from stateproc.codec.kryo.classes import UnknownId
+from stateproc.codec.kryo.classes import PRIMITIVE_IDS, REGISTRAR_IDS, UnknownId
 from stateproc.codec.kryo.collections import COLLECTION_BODIES
 from stateproc.codec.kryo.forms import ABSTRACT, KNOWN_CLASSES
 from stateproc.codec.kryo.library_serializers import FIELD_SERIALIZERS
@@ -28,6 +28,7 @@ from stateproc.serializers.core.optional_maps import OptionalEntry, read_optiona
 from stateproc.serializers.core.registry import expect_version, snapshot, write_head
 from stateproc.serializers.java.class_descriptions import parse_classes
 from stateproc.serializers.kryo.columns import KryoColumn, column_of, is_scala
+from stateproc.serializers.kryo.conversion import ConvertedKryo
 from stateproc.serializers.kryo.description_check import explain_column, explain_mismatch
 from stateproc.serializers.kryo.programs import KryoValue, Unplanned, check_plan
 from stateproc.wire import Cursor, Output
@@ -70,6 +71,8 @@ HOLDERS = {
     5: b"org.apache.flink.api.common.SerializableSerializer",
 }
 """The class that holds a serializer which is registered as an object, by Kryo's version."""
+_WITH_ID = frozenset((*PRIMITIVE_IDS, *REGISTRAR_IDS))
+"""Classes that Kryo and Flink register before those of the job."""
 _KIND_NONE, _KIND_CLASS, _KIND_INSTANCE = 0, 1, 2
 # Types that say little about the classes of their values: every value names its own.
 _OPEN_TYPES = frozenset(
@@ -102,6 +105,8 @@ class Kryo(Serializer):
 
     def layout(self, ctx: LayoutContext) -> Layout:
         setting = self.setting(ctx)
+        if ctx.convert_to not in (0, ctx.kryo):
+            return ConvertedKryo(setting, ctx.convert_to, ctx.tail)
         if not self._known(setting):
             if ctx.has_bytes:
                 return Blob(ops.LENGTH_REST)
@@ -154,7 +159,10 @@ class Kryo(Serializer):
     def setting(self, ctx: LayoutContext) -> KryoSetting:
         """Return what Kryo values are decoded with."""
         classes = with_connector_class(self.class_name, parse_classes(ctx.classes))
-        setting = KryoSetting(ctx.kryo, self.registrations, dict(self.serializers), classes, self.defaults)
+        serializers = dict(self.serializers)
+        # Kryo.register(Class, int) leaves a class alone that has an id already, and the next one gets its id.
+        registrations = tuple(name for name in self.registrations if name not in _WITH_ID or name in serializers)
+        setting = KryoSetting(ctx.kryo, registrations, serializers, classes, self.defaults)
         if ctx.proto is None:
             return setting
         return replace(setting, messages=ctx.proto.messages, message_set=ctx.proto.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from stateproc.serializers.core.base import LayoutContext, Serializer
@@ -17,9 +18,11 @@ from stateproc.serializers.core.compatibility import (
     can_restore,
     declared,
     incompatible,
+    parts,
     readability,
     rule,
     same_job,
+    with_parts,
 )
 from stateproc.serializers.java.class_descriptions import parse_classes
 from stateproc.serializers.java.collections import ListOf, MapOf
@@ -132,6 +135,43 @@ def _same_pojo(old: Pojo, comparison: Comparison) -> Serializer:
     fields = tuple((name, _same_field(serializer, extracted.get(name), comparison)) for name, serializer in old.fields)
     changed = tuple(replace(one, serializer=same_job(one.serializer, comparison)) for one in old.subclasses)
     return replace(old, fields=fields, subclasses=changed)
+
+
+def convertible(old: Serializer, comparison: Comparison) -> Serializer:
+    """Return a serializer whose fields of List, Map, Set … of POJOs are written as a job of Flink 2 writes them.
+
+    Those of which no description gives the arguments stay as they are, see `undeclared_collections`.
+    """
+    if not isinstance(old, Pojo):
+        return with_parts(old, lambda part: convertible(part, comparison))
+    extracted = _extracted(old, comparison)
+
+    def field(name: str, serializer: Serializer) -> Serializer:
+        known = extracted.get(name)
+        if not isinstance(serializer, Kryo) or serializer.class_name not in COLLECTIONS:
+            return convertible(serializer, comparison)
+        if not isinstance(known, ReleaseDependent) or not isinstance(known.one, Kryo):
+            return serializer
+        return ReleaseDependent(replace(serializer, declared=known.one.declared), known.two)
+
+    fields = tuple((name, field(name, serializer)) for name, serializer in old.fields)
+    changed = tuple(replace(one, serializer=convertible(one.serializer, comparison)) for one in old.subclasses)
+    return replace(old, fields=fields, subclasses=changed)
+
+
+def undeclared_collections(old: Serializer, comparison: Comparison) -> Iterator[tuple[Pojo, str]]:
+    """Yield the POJOs with fields of List, Map, Set … whose arguments no description gives, and these fields."""
+    if isinstance(old, Pojo):
+        extracted = _extracted(old, comparison)
+        for name, serializer in old.fields:
+            if isinstance(serializer, Kryo) and serializer.class_name in COLLECTIONS and name not in extracted:
+                yield old, name
+            yield from undeclared_collections(serializer, comparison)
+        for subclass in old.subclasses:
+            yield from undeclared_collections(subclass.serializer, comparison)
+    else:
+        for _, part in parts(old):
+            yield from undeclared_collections(part, comparison)
 
 
 def _extracted(old: Pojo, comparison: Comparison) -> dict[str, Serializer]:

@@ -17,6 +17,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
+import pyarrow as pa
+
+from stateproc.codec.builder import Assembler, Builder
+from stateproc.codec.encoding.sized_writers import SizedWriter
 from stateproc.codec.kryo.types import BOXES, OBJECT, STRING, FieldType, UserClass, java_order
 from stateproc.codec.layouts import Counted, FlinkString, Layout
 from stateproc.errors import InvalidOption
@@ -79,6 +83,32 @@ _TUPLES = {f"org.apache.flink.api.java.tuple.Tuple{arity}": arity for arity in r
 
 
 @dataclass(frozen=True)
+class Rewritten(Layout):
+    """A value that is read in one layout and written in another; both have the same Arrow type but for nullability."""
+
+    read: Layout
+    written: Layout
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return self.read.arrow_type
+
+    @property
+    def min_size(self) -> int:
+        return self.read.min_size
+
+    @property
+    def converts_nulls(self) -> bool:
+        return self.read.converts_nulls
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        return self.read.emit(b, nullable)
+
+    def measure(self, array: pa.Array) -> SizedWriter:
+        return self.written.measure(array)
+
+
+@dataclass(frozen=True)
 class ReleaseDependent(Serializer):
     """A field whose serializer Flink 2 changed: ``one`` up to 1.20 (Kryo), ``two`` since 2.0."""
 
@@ -86,6 +116,9 @@ class ReleaseDependent(Serializer):
     two: Serializer
 
     def layout(self, ctx: LayoutContext) -> Layout:
+        if ctx.kryo < 5 <= ctx.convert_to:
+            read = self.one.layout(replace(ctx, convert_to=0))
+            return Rewritten(read, self.two.layout(replace(ctx, kryo=ctx.convert_to, convert_to=0)))
         return self.of(ctx).layout(ctx)
 
     def of(self, ctx: LayoutContext) -> Serializer:

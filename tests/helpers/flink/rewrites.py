@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from stateproc import SavepointWriter, run_job
 from stateproc.cli import main
 from stateproc.keygroups.operator_ids import operator_id
+from tests.helpers.fixtures import CLASSES as FIXTURE_CLASSES
 from tests.helpers.fixtures import FIXTURES, Fixture
 from tests.helpers.flink.cases import REGISTERED
 from tests.helpers.flink.fixture_operators import OPERATORS
@@ -172,6 +173,10 @@ def without_generic(lines: Lines) -> Lines:
     return (line for line in lines if line["state"] != "generic")
 
 
+DESCRIBED = ("--classes", json.dumps(FIXTURE_CLASSES | {
+    "fixtures.Edges$Basket": {"items": "List<String>", "counts": "Map<String, Long>", "day": "java.time.LocalDate"},
+}))  # fmt: skip
+"""The classes of the job whose fields no snapshot contains."""
 KITCHEN, EDGES = OPERATORS["kitchen"], OPERATORS["edges"]
 HOOKS = ("offsets-hook", "names-hook é", "empty-hook")
 COUNTER = (State("counter", "value", "LONG"),)
@@ -376,6 +381,10 @@ REWRITES: tuple[Rewrite, ...] = (
             [{"changes": [{"upgrade": {"flink_version": "2.3"}}], "target": {"compressed": True}}], by="2.3"),
     Rewrite("Kryo of 1.20", "1.20/edges-hashmap-canonical", [out_of_kryo], expected=without_generic, by="2.3",
             reading={"classes": CLASSES}, needs_spark=True),
+    Rewrite("upgrade of Kryo", "1.20/edges-hashmap-canonical", [["upgrade", "--flink-version", "2.3", *DESCRIBED]],
+            by="2.3"),
+    Rewrite("upgrade of Kryo in heap", "1.20/edges-hashmap-checkpoint",
+            [["upgrade", "--flink-version", "2.3", *DESCRIBED]], backends=("hashmap",), by="2.3"),
     Rewrite("states of 2.3", "2.3/kitchen-rocksdb-incremental",
             [lambda w: renamed_states(w).with_format("canonical").with_max_parallelism(1024)],
             OTHER_STATES, other_states, by="2.3", max_parallelism=1024),

@@ -178,12 +178,12 @@ def rows_of(path: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_kryo_state_is_refused_for_flink_2(spark: SparkSession, tmp_path: Path) -> None:
-    """The error names the state; without it, all other states are carried over."""
+def test_kryo_values_of_unknown_classes_are_refused_for_flink_2(spark: SparkSession, tmp_path: Path) -> None:
+    """The error names the states; without them, all others are carried over."""
     item, uid = fixture("edges-hashmap-canonical"), "edges-generic"
     options = {"uids": ",".join(uids_of(item))}
     writer = SavepointWriter.from_existing_savepoint(spark, item.snapshot, options).with_flink_version("2.3")
-    with pytest.raises(UnsupportedSnapshot, match=r"values of Kryo 2 \(Flink 1\.x\) cannot be carried over") as refused:
+    with pytest.raises(UnsupportedSnapshot, match=r"values cannot be converted to Kryo 5 of Flink 2\.3") as refused:
         writer.write(tmp_path / "s")
     assert (refused.value.where.operator, refused.value.where.state) == (uid, "basket")
     assert not (tmp_path / "s").exists()

@@ -98,4 +98,4 @@ def test_raw_operator_state_is_refused() -> None:
     first, *rest = operator.metadata.subtasks
     raw = replace(operator.metadata, subtasks=(replace(first, raw_operator=first.managed_operator), *rest))
     with pytest.raises(InvalidOption, match="raw operator state, which only its own code can read"):
-        edited_operator_state(ExistingOperator(operator), raw, 5)
+        edited_operator_state(ExistingOperator(operator), raw, 5, release("1.20"))

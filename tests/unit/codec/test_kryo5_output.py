@@ -1,0 +1,107 @@
+"""Values of Kryo 2 are converted to the bytes that Flink 2.3 itself wrote for equal objects (tests/vectors)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stateproc.codec.kryo.kryo5_output import Unconvertible, kryo5_bytes
+from stateproc.codec.kryo.recorded_graph import record_kryo
+from stateproc.codec.kryo.setting import KryoSetting
+from stateproc.serializers import LayoutContext, read_snapshot
+from stateproc.serializers.java.class_descriptions import parse_classes
+from stateproc.serializers.kryo.serializer import Kryo
+from stateproc.wire import Cursor
+from tests.helpers.paths import VECTORS
+from tests.unit.serializers.test_kryo_maps import DESCRIBED
+from tests.unit.serializers.test_kryo_vectors import ENUMS, JDK_CLASSES
+
+EXCEPTIONS = {
+    # Kryo 2 writes no flags of a Pattern: Flink 1.x itself reads this one back without them.
+    ("Kryo Pattern", "4e018278"): "4e01827800",
+}
+"""(name, bytes of Kryo 2) → bytes that are not those of the same object in Flink 2.3."""
+
+
+def converted(data: bytes, setting: KryoSetting) -> bytes:
+    cursor = Cursor(data + b"\x7f" * 3)
+    found = kryo5_bytes(record_kryo(Cursor(data), setting, True), setting)
+    assert kryo5_bytes(record_kryo(cursor, setting, False), setting) == found
+    assert cursor.pos == len(data)
+    return found
+
+
+def setting_of(entry: dict[str, Any], **classes: Any) -> KryoSetting:
+    serializer = read_snapshot(bytes.fromhex(entry["snapshot"]))
+    assert isinstance(serializer, Kryo)
+    return serializer.setting(LayoutContext(kryo=2, classes=ENUMS | entry.get("classes", {})))
+
+
+def serializers(release: str) -> dict[str, Any]:
+    entries = json.loads((VECTORS / f"flink-{release}.json").read_bytes())["serializers"]
+    return {entry["name"]: entry for entry in entries if entry["serializer"].endswith(".KryoSerializer")}
+
+
+OLD, NEW = serializers("1.20.3"), serializers("2.3.0")
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_values_become_those_that_flink_2_writes(name: str) -> None:
+    setting = setting_of(OLD[name])
+    assert len(OLD[name]["cases"]) == len(NEW[name]["cases"])
+    for old, new in zip(OLD[name]["cases"], NEW[name]["cases"], strict=True):
+        found = converted(bytes.fromhex(old["data"]), setting).hex()
+        assert found == EXCEPTIONS.get((name, old["data"]), new["data"]), old
+
+
+SHARED = json.loads((VECTORS / "shared-kryo.json").read_bytes())["vectors"]
+MAPS = json.loads((VECTORS / "kryo-maps.json").read_bytes())["vectors"]
+
+
+@pytest.mark.parametrize("name", JDK_CLASSES)
+def test_values_of_jdk_classes_become_those_that_flink_2_writes(name: str) -> None:
+    class_name = JDK_CLASSES[name][0]
+    setting = Kryo(class_name, (class_name,)).setting(LayoutContext(kryo=2))
+    assert converted(bytes.fromhex(SHARED[name]["1.20.5"]), setting).hex() == SHARED[name]["2.3.0"]
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_classes_that_are_maps_and_collections_become_those_that_flink_2_writes(name: str) -> None:
+    setting = KryoSetting(2, classes=parse_classes(DESCRIBED))
+    assert converted(bytes.fromhex(MAPS[name]["1.20.5"]), setting).hex() == MAPS[name]["2.3.0"]
+
+
+def described(classes: dict[str, Any]) -> KryoSetting:
+    return KryoSetting(2, ("com.acme.Order",), classes=parse_classes(classes))
+
+
+def test_elements_of_a_class_that_may_be_final_need_its_description() -> None:
+    """Kryo 5 knows the arguments of arguments, which Kryo 2 does not."""
+    # 57 01: an Order; a list of one list of one Item, each after its class.
+    value = bytes.fromhex("5701" + "01006a6176612e7574696c2e41727261794c6973f4" + "0101" + "0100" + "0101")
+    item = "0101" + b"com.acme.Ite".hex() + "ed" + "01" + "02"
+    classes = {"com.acme.Order": {"items": "List<List<com.acme.Item>>"}, "com.acme.Item": {"n": "int"}}
+    with pytest.raises(Unconvertible, match=r"com\.acme\.Item.*nothing says whether it is final"):
+        converted(value + bytes.fromhex(item), described(classes))
+    open_ = {**classes, "open com.acme.Item": classes["com.acme.Item"]}
+    del open_["com.acme.Item"]
+    found = converted(value + bytes.fromhex(item), described(open_)).hex()
+    assert found == (
+        "5701"
+        + "01006a6176612e7574696c2e41727261794c6973f4"
+        + "01"
+        + "820100"
+        + "00"
+        + "01"
+        + "82"
+        + item[:-4]
+        + "00"
+        + "0102"
+    )
+
+
+def test_classes_of_scala_are_refused() -> None:
+    with pytest.raises(Unconvertible, match=r"Flink 2\.x registers nothing for Scala's classes"):
+        converted(bytes.fromhex("11010202"), KryoSetting(2))

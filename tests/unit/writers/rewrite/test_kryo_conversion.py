@@ -1,0 +1,108 @@
+"""`upgrade` converts values of Kryo 2 for Flink 2, in every kind of state, and says what it cannot convert."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stateproc
+from stateproc import SavepointWriter, UnsupportedSnapshot
+from stateproc.serializers import LayoutContext
+from stateproc.serializers.kryo.serializer import Kryo
+from tests.helpers.cases import CASE_SOURCES, CaseSnapshot, case_snapshots
+from tests.helpers.fixtures import FIXTURES, fixtures_in
+
+CASE = "kryo-upgrade"
+SNAPSHOTS = [item for item in case_snapshots() if item.case == CASE]
+CLASSES: dict[str, Any] = json.loads((CASE_SOURCES / CASE / "classes.json").read_text(encoding="utf-8"))
+UIDS = ["keyed", "by-code", "elements", "windows"]
+ORDER = "com.acme.lab.Case03$Order"
+
+
+def writer_of(snapshot: CaseSnapshot, classes: dict[str, Any]) -> SavepointWriter:
+    options = {"classes": classes, "uids": UIDS}
+    return SavepointWriter.from_existing_savepoint(None, snapshot.path, options).with_flink_version("2.3")
+
+
+def rows_of(path: str | Path) -> dict[str, list[str]]:
+    """The rows of all states by operator and state, as JSON text, in the order of this text.
+
+    Kryo 5 does not write the offset of a ZonedDateTime, which follows from the zone.
+    """
+    snapshot = stateproc.open(str(path), classes=CLASSES, uids=UIDS, temporal="lossless")
+    found = {}
+    for operator in (snapshot.operator(uid) for uid in UIDS):
+        for state in (*operator.keyed_states, *operator.operator_states):
+            rows = [row for batch in state.batches() for row in batch.to_pylist()]
+            texts = (re.sub(r"[+-]\d\d:\d\d\[", "[", json.dumps(row, default=str, sort_keys=True)) for row in rows)
+            found[f"{operator.display} {state.name}"] = sorted(texts)
+    return found
+
+
+@pytest.mark.parametrize("snapshot", SNAPSHOTS, ids=lambda item: item.path.rpartition("snapshot/")[2])
+def test_values_stay_and_restore(snapshot: CaseSnapshot, tmp_path: Path) -> None:
+    """Real Flink restores the same: tests/integration/flink/test_case_restores.py."""
+    before = stateproc.open(snapshot.path, classes=CLASSES, uids=UIDS).check(flink_version="2.3")
+    assert not before.restores
+    path = writer_of(snapshot, CLASSES).write(tmp_path / "new")
+    after = stateproc.open(path, classes=CLASSES, uids=UIDS).check(flink_version="2.3")
+    assert after.restores and {state.verdict.value for item in after.operators for state in item.states} == {"as is"}
+    assert rows_of(path) == rows_of(snapshot.path)
+
+
+def test_the_plan_says_what_is_converted() -> None:
+    plan = writer_of(SNAPSHOTS[0], CLASSES).plan()
+    reasons = {(item.uid, state.name): state.reasons for item in plan.operators for state in item.states}
+    values = "values of Kryo 2 written as Kryo 5"
+    assert values in reasons["keyed", "order"] and values in reasons["elements", "rules"]
+    assert "keys and values of Kryo 2 written as Kryo 5" in reasons["keyed", "by-code"]
+    assert "keys of Kryo 2 written as Kryo 5" in reasons["by-code", "_timer_state/event_user-timers"]
+    assert not any("Kryo" in text for text in reasons["keyed", "plain"])
+
+
+def test_all_classes_without_description_are_named_at_once() -> None:
+    with pytest.raises(UnsupportedSnapshot, match=r"values cannot be converted to Kryo 5 of Flink 2\.3") as caught:
+        writer_of(SNAPSHOTS[0], {}).plan()
+    for place in ("keyed, order", "keyed, by-code", "by-code, last", "elements, split", "windows, window-contents"):
+        assert place in caught.value.message
+    for name in ("Order", "Code"):
+        assert f'"com.acme.lab.Case03${name}"' in str(caught.value.advice)
+
+
+def test_a_collection_of_a_pojo_needs_its_arguments() -> None:
+    """With arguments that Kryo keeps in Flink 2, too, its values are converted, and the field stays Kryo's."""
+    classes = {name: value for name, value in CLASSES.items() if name != ORDER}
+    with pytest.raises(UnsupportedSnapshot, match=r"field 'tags' of the POJO '.*Order' is a collection"):
+        writer_of(SNAPSHOTS[0], classes).plan()
+
+
+def test_states_that_need_nothing_stay_bytes(tmp_path: Path) -> None:
+    """Numbers and text of Kryo 2 are those of Kryo 5; the registration of Avro's serializer is another."""
+    fixture = fixtures_in(FIXTURES / "1.20" / "edges-rocksdb-canonical")[0]
+    options = {"classes": {"fixtures.Edges$Generic": {"text": "String", "number": "int", "longs": "long[]"}}}
+    writer = SavepointWriter.from_existing_savepoint(None, fixture.snapshot, options | {"uids": "edges-generic"})
+    writer.drop_state("edges-generic", "basket").with_flink_version("2.3")
+    (operator,) = (item for item in writer.plan().operators if item.uid == "edges-generic")
+    reasons = {state.name: state.reasons for state in operator.states}
+    assert reasons["generic"] == ("registrations of Kryo as in Flink 2.3",)
+    state = stateproc.open(writer.write(tmp_path / "new"), uids="edges-generic").operator("edges-generic")
+    snapshots = [info.snapshots["VALUE_SERIALIZER"] for info in state.keyed_files[0].header.states]
+    assert not any(b"ExecutionConfig$SerializableSerializer" in data for data in snapshots)
+
+
+def test_a_class_with_an_id_takes_none_of_the_job() -> None:
+    """Kryo leaves UUID at the id that Flink's registrar gives it, so that the next class has the first of the job's."""
+    setting = Kryo("java.util.UUID", ("java.util.UUID", "com.acme.First")).setting(LayoutContext())
+    assert setting.registrations == ("com.acme.First",)
+
+
+@pytest.mark.parametrize(("written", "to"), [("2.3", "1.20")])
+def test_values_of_kryo_5_are_not_converted(written: str, to: str) -> None:
+    fixture = fixtures_in(FIXTURES / written / "edges-rocksdb-canonical")[0]
+    writer = SavepointWriter.from_existing_savepoint(None, fixture.snapshot).with_flink_version(to)
+    with pytest.raises(UnsupportedSnapshot, match=r"of Kryo 5 \(Flink 2\.x\) cannot be carried over to Flink 1\.20"):
+        writer.plan()

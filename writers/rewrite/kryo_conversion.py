@@ -1,0 +1,411 @@
+"""Convert states with values of Kryo 2 (Flink 1.x) for Kryo 5 (Flink 2.x), which would misread them.
+
+Of an entry only the parts with such values are decoded; types around them (POJOs, tuples, lists, times to live) are
+written again as they were. Values that both versions write alike stay bytes. Keys, namespaces and user keys of maps are
+converted wherever they contain Kryo: Flink finds entries by the bytes that it writes itself.
+
+KryoSerializerSnapshot keeps its registrations, and so the ids of classes; a serializer that is registered as an object,
+as flink-avro's is, is held in a class that the other major release does not have, and becomes what a job without
+flink-avro registers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from stateproc.codec import ops
+from stateproc.codec.arrow_arrays import RowBytes, row_bytes_of
+from stateproc.codec.builder import Assembler, Builder
+from stateproc.codec.encoding.keys import composite_keys
+from stateproc.codec.kryo.kryo5_output import Unconvertible
+from stateproc.codec.kryo.walk_errors import UndescribedClass, how_to_describe
+from stateproc.codec.layouts import Counted, Layout, StructLayout
+from stateproc.codec.machine import HostFailure, Machine, ValueDecoder
+from stateproc.errors import SnapshotError, UnsupportedSnapshot, Where
+from stateproc.flink_versions import Release
+from stateproc.metadata.backend import StateMetaInfo
+from stateproc.model.operator import Operator
+from stateproc.readers.entry_programs import composite_value, emit_composite_key
+from stateproc.readers.error_context import placed
+from stateproc.readers.state_descriptor import StateDescriptor
+from stateproc.serializers import LayoutContext, Serializer, proxied_snapshot
+from stateproc.serializers.core.compatibility import Comparison
+from stateproc.serializers.kryo.compatibility import Bytes, bytes_of
+from stateproc.serializers.kryo.serializer import HOLDERS, Kryo
+from stateproc.serializers.pojo.compatibility import convertible, undeclared_collections
+from stateproc.serializers.pojo.serializer import Pojo
+from stateproc.verification.class_mentions import all_serializers, class_skeleton
+from stateproc.verification.problem import problem_of
+from stateproc.writers.rewrite.merged_header import MergedHeader, with_snapshots
+
+_LOOKED_AT = 20_000
+"""So many entries of each state are converted to find classes without description; a write converts all."""
+_CONVERTIBLE = (2, 5)
+
+
+def is_convertible(operator: Operator, release: Release) -> bool:
+    """Whether values of Kryo in an operator's state are converted for a release."""
+    return (operator.options.kryo, release.kryo) == _CONVERTIBLE
+
+
+def conversion_context(context: LayoutContext, release: Release) -> LayoutContext:
+    """Return how values are read and written again: exactly."""
+    return replace(context, temporal="lossless", strict=True, row_kind=False, tail=True, convert_to=release.kryo)
+
+
+def _kryo_parts(serializer: Serializer | None) -> list[Kryo]:
+    if serializer is None:
+        return []
+    return [part for part in all_serializers(serializer) if isinstance(part, Kryo)]
+
+
+def _differs(serializer: Serializer | None, comparison: Comparison) -> bool:
+    """Whether values of the type contain some that the versions of Kryo may write differently."""
+    return any(bytes_of(part, comparison).bytes is not Bytes.ALIKE for part in _kryo_parts(serializer))
+
+
+class _Converter:
+    """Converts byte strings that hold one value of a layout each. Not thread-safe."""
+
+    def __init__(self, layout: Layout, state: str) -> None:
+        self._layout, self._decoder, self._state = layout, ValueDecoder(layout), state
+
+    def of(self, values: RowBytes) -> RowBytes:
+        """Return the converted values. Raises CorruptSnapshot, UnsupportedSnapshot."""
+        with placed("<raw entries>", int, self._state):
+            found = self._decoder.decode(values.data, values.offsets[:-1], values.offsets[1:])
+        return self._layout.encode(found)
+
+
+class _KeyConverter:
+    """Converts composite keys: key, namespace, user key. Not thread-safe."""
+
+    def __init__(self, state: StateDescriptor, context: LayoutContext) -> None:
+        self._state, inner = state, context.inner
+        self._key = state.key.layout(replace(inner, projected=True))
+        self._namespace = state.namespace.layout(inner)
+        self._user_key = None if state.user_key is None else state.user_key.layout(context)
+        self._assemblers: dict[str, Assembler] = {}
+        b = Builder()
+        emit_composite_key(b, state, context, self._assemblers, False)
+        b.op(ops.ROW_END)
+        self._machine = Machine(b.build())
+
+    def of(self, keys: RowBytes) -> RowBytes:
+        """Return the converted keys. Raises CorruptSnapshot, UnsupportedSnapshot."""
+        state, columns = self._state, self._columns(keys)
+        namespaces = columns.get("namespace", pa.nulls(len(keys), self._namespace.arrow_type))
+        user_key = None if self._user_key is None else self._user_key.encode(columns["user_key"])
+        ambiguous = state.key.length < 0 and state.namespace.length < 0
+        return composite_keys(self._key.encode(columns["key"]), self._namespace.encode(namespaces), user_key, ambiguous)
+
+    def _columns(self, keys: RowBytes) -> dict[str, pa.Array]:
+        parts, done = list[dict[str, pa.Array]](), 0
+        starts, ends = keys.offsets[:-1][None, :], keys.offsets[1:][None, :]
+        with placed("<raw entries>", int, self._state.name):
+            while done < len(keys):
+                done = self._machine.run(keys.data, starts, ends, done, len(keys))
+                taken = self._machine.decoded()
+                parts.append({name: assemble(taken) for name, assemble in self._assemblers.items()})
+        return {name: pa.concat_arrays([part[name] for part in parts]) for name in self._assemblers}
+
+
+@dataclass(frozen=True)
+class ValueConversion:
+    """How the elements of an operator state are converted. Picklable.
+
+    Attributes:
+        layout_of: Their layout, from the context.
+        context: What `conversion_context` returned.
+        state: The state's name, for errors.
+    """
+
+    layout_of: Callable[[LayoutContext], Layout]
+    context: LayoutContext
+    state: str
+
+    def pieces(self, pieces: Iterable[RowBytes]) -> Iterator[RowBytes]:
+        """Yield converted elements. Raises CorruptSnapshot, UnsupportedSnapshot."""
+        yield from map(self.converter().of, pieces)
+
+    def converter(self) -> _Converter:
+        """Return what converts elements, for one thread. Raises Undecodable."""
+        return _Converter(self.layout_of(self.context), self.state)
+
+    @property
+    def reason(self) -> str:
+        """What a plan says of it."""
+        return f"values of Kryo {self.context.kryo} written as Kryo {self.context.convert_to}"
+
+
+@dataclass(frozen=True)
+class KryoConversion:
+    """Converts the entries of one keyed state. Picklable.
+
+    Attributes:
+        state: The state, as its entries are when they are converted.
+        context: What `conversion_context` returned.
+        keys: Whether keys, namespaces or user keys contain values of Kryo.
+        values: Whether values contain some that Kryo 5 would read otherwise.
+    """
+
+    state: StateDescriptor
+    context: LayoutContext
+    keys: bool
+    values: bool
+
+    def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the converted entries (RAW_ENTRIES), in the same order. Raises CorruptSnapshot, UnsupportedSnapshot."""
+        convert = self.converter()
+        for batch in batches:
+            if len(batch):
+                yield convert(batch)
+
+    def converter(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+        """Return a function that converts entries, for one thread. Raises Undecodable."""
+        state, parts = self.state, list[tuple[str, _Converter | _KeyConverter]]()
+        if self.keys and state.kind.is_queue:
+            parts.append(("key", _Converter(state.value.layout(self.context.inner), state.name)))
+        elif self.keys:
+            parts.append(("key", _KeyConverter(state, self.context)))
+        if self.values:
+            parts.append(("value", _Converter(composite_value(state, self.context), state.name)))
+
+        def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
+            for column, converter in parts:
+                made = converter.of(row_bytes_of(batch.column(column))).to_arrow()
+                batch = batch.set_column(batch.schema.get_field_index(column), column, made)
+            return batch
+
+        return convert
+
+    @property
+    def reason(self) -> str:
+        """What a plan says of it."""
+        what = "keys and values" if self.keys and self.values else "keys" if self.keys else "values"
+        return f"{what} of Kryo {self.context.kryo} written as Kryo {self.context.convert_to}"
+
+
+@dataclass(frozen=True)
+class _PairsOf:
+    """The layout of a broadcast state's only element, which holds all entries."""
+
+    key: Serializer
+    value: Serializer
+
+    def __call__(self, context: LayoutContext) -> Layout:
+        inner = context.inner
+        return Counted(StructLayout((("key", self.key.layout(inner)), ("value", self.value.layout(inner)))))
+
+
+@dataclass(frozen=True)
+class KryoUpgrade:
+    """What changes in the states of one operator for another Kryo.
+
+    Attributes:
+        operator: The operator as it is.
+        release: The release that will restore it.
+    """
+
+    operator: Operator
+    release: Release
+
+    @cached_property
+    def context(self) -> LayoutContext:
+        """How values are converted."""
+        return conversion_context(self.operator.options.context, self.release)
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """What `bytes_of` compares."""
+        context = self.operator.options.context
+        return Comparison(self.operator.options.kryo, self.release, context.classes)
+
+    def converted(self, serializer: Serializer) -> Serializer:
+        """Return the serializer with fields of POJOs as a job of the release declares them."""
+        return convertible(serializer, self.comparison)
+
+    def conversion(self, header: MergedHeader, name: str, *, ttl: bool | None = None) -> KryoConversion | None:
+        """Return how entries of a keyed state are converted; None if they stay as they are.
+
+        ``ttl``: whether values have a time to live, if that is changed before. Raises UnsupportedSnapshot.
+        """
+        info = header.info(name)
+        parts = [header.key, *info.serializers.values()]
+        if not any(map(_kryo_parts, parts)):
+            return None
+        state = header.keyed(name)
+        state = replace(
+            state,
+            key=self.converted(state.key),
+            namespace=self.converted(state.namespace),
+            user_key=None if state.user_key is None else self.converted(state.user_key),
+            value=self.converted(state.value),
+            ttl=state.ttl if ttl is None else ttl,
+        )
+        in_keys = any(map(_kryo_parts, (state.key, state.namespace, state.user_key)))
+        in_values = not state.kind.is_queue and _differs(state.value, self.comparison)
+        return KryoConversion(state, self.context, in_keys, in_values) if in_keys or in_values else None
+
+    def elements(self, info: StateMetaInfo) -> ValueConversion | None:
+        """Return how elements of an operator state are converted; None if they stay as they are."""
+        key, value = info.key_serializer, info.value_serializer
+        if value is None or not (_kryo_parts(key) or _differs(value, self.comparison)):
+            return None
+        value = self.converted(value)
+        layout_of = value.layout if key is None else _PairsOf(self.converted(key), value)
+        return ValueConversion(layout_of, self.context, info.name)
+
+    def snapshot(self, serializer: Serializer | None, data: bytes) -> bytes:
+        """Return a serializer's snapshot (proxied) with the registrations that a job of the release has."""
+        if serializer is None:
+            return data
+        made = self.converted(serializer)
+        is_same = made is serializer or made == serializer
+        return (
+            data
+            if is_same and HOLDERS[self.operator.options.kryo] not in data
+            else proxied_snapshot(made, self.release)
+        )
+
+    def info(self, info: StateMetaInfo) -> StateMetaInfo:
+        """Return a state's entry in the header, as the release reads it. Raises UnsupportedSnapshot."""
+        made = {role: self.snapshot(info.serializers.get(role), data) for role, data in info.snapshots.items()}
+        try:
+            return info if made == info.snapshots else with_snapshots(info, made)
+        except SnapshotError as error:
+            raise error.at(operator=self.operator.display, state=info.name) from error
+
+    def changes_header(self, header: MergedHeader) -> bool:
+        """Whether serializer snapshots of keyed states change."""
+        return self.snapshot(header.key, header.key_snapshot) != header.key_snapshot or any(
+            self.info(info) is not info for info in header.states
+        )
+
+    # --- what cannot be converted ----------------------------------------------------------------------------
+    def problems(
+        self, header: MergedHeader, name: str, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[ConversionProblem]:
+        """Yield what keeps the first entries of a keyed state from being converted."""
+        conversion = self.conversion(header, name)
+        yield from self._undeclared(header.info(name))
+        if conversion is not None:
+            yield from _problems_of(conversion, name, self.operator.display, batches)
+
+    def _undeclared(self, info: StateMetaInfo) -> Iterator[ConversionProblem]:
+        """Yield the POJOs with fields of collections whose arguments nobody gives."""
+        for serializer in info.serializers.values():
+            for pojo, name in undeclared_collections(serializer, self.comparison):
+                error = _undeclared_field(pojo, name)
+                yield ConversionProblem(self.operator.display, info.name, f"{pojo.class_name}.{name}", error)
+
+    def element_problems(self, info: StateMetaInfo, pieces: Iterable[RowBytes]) -> Iterator[ConversionProblem]:
+        """Yield what keeps the elements of an operator state from being converted."""
+        yield from self._undeclared(info)
+        conversion = self.elements(info)
+        if conversion is None:
+            return
+        converter = conversion.converter()
+        batches = (pa.RecordBatch.from_arrays([piece.to_arrow()], ["value"]) for piece in pieces)
+        found = _found(lambda batch: converter.of(row_bytes_of(batch.column("value"))), batches)
+        yield from (ConversionProblem(self.operator.display, info.name, *item) for item in found.items())
+
+
+@dataclass(frozen=True)
+class ConversionProblem:
+    """A class of which values cannot be converted, and where the first of them is."""
+
+    operator: str
+    state: str
+    class_name: str
+    error: SnapshotError = field(compare=False)
+
+    @property
+    def needs_description(self) -> bool:
+        """Whether a description of the class would help."""
+        return "describe it" in (self.error.advice or "")
+
+
+def _undeclared_field(pojo: Pojo, field_name: str) -> UndescribedClass:
+    error = UndescribedClass(
+        f"field {field_name!r} of the POJO {pojo.class_name!r} is a collection, for which Flink 2 has a serializer of "
+        "its own if its type arguments are plain classes; no snapshot contains them",
+        advice=how_to_describe(pojo.class_name),
+    )
+    error.class_name = pojo.class_name
+    return error
+
+
+def _problems_of(
+    conversion: KryoConversion, state: str, operator: str, batches: Iterable[pa.RecordBatch]
+) -> Iterator[ConversionProblem]:
+    for name, error in _found(conversion.converter(), batches).items():
+        yield ConversionProblem(operator, state, name, error)
+
+
+def _found(convert: Callable[[pa.RecordBatch], object], batches: Iterable[pa.RecordBatch]) -> dict[str, SnapshotError]:
+    """Return the first error of each class in the first rows."""
+    found: dict[str, SnapshotError] = {}
+    seen = 0
+    for batch in batches:
+        batch = batch.slice(0, _LOOKED_AT - seen)
+        seen += len(batch)
+        for error in _errors(convert, batch):
+            found.setdefault(getattr(error, "class_name", "") or error.message, error)
+        if seen >= _LOOKED_AT:
+            break
+    return found
+
+
+def _errors(convert: Callable[[pa.RecordBatch], object], batch: pa.RecordBatch) -> Iterator[SnapshotError]:
+    """Yield the errors of the rows that cannot be converted: by halves, as most batches have none."""
+    if not len(batch):
+        return
+    try:
+        convert(batch)
+    except UnsupportedSnapshot as error:
+        if len(batch) == 1:
+            yield _origin(error)
+            return
+        half = len(batch) // 2
+        yield from _errors(convert, batch.slice(0, half))
+        yield from _errors(convert, batch.slice(half))
+
+
+def _origin(error: BaseException) -> SnapshotError:
+    """Return the error of the walk over a value, which has the name of the class."""
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, HostFailure):
+            found = found.error
+        if isinstance(found, UndescribedClass | Unconvertible):
+            return found
+        found = found.__cause__
+    assert isinstance(error, SnapshotError)
+    return error
+
+
+def refuse_problems(problems: Iterable[ConversionProblem], release: Release) -> None:
+    """Raise UnsupportedSnapshot if there are any: all at once, with a skeleton of descriptions."""
+    found = list(dict.fromkeys(problems))
+    if not found:
+        return
+    skeleton = class_skeleton((), [problem_of(item.error, item.operator) for item in found if item.needs_description])
+    lines = [f"{item.operator}, {item.state}: {item.error.message}" for item in found]
+    advice = "transform_state with another type, or drop_state, for those that no description helps"
+    if skeleton:
+        advice = (
+            "describe the classes with all their fields (--classes FILE, classes=…), by a file like "
+            f"{json.dumps(skeleton)}; `stateproc classes --skeleton` writes one"
+        )
+    first = found[0]
+    raise UnsupportedSnapshot(
+        f"values cannot be converted to Kryo {release.kryo} of Flink {release}: " + "; ".join(lines),
+        where=Where(operator=first.operator, state=first.state),
+        advice=advice,
+    )
