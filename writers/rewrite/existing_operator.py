@@ -37,7 +37,7 @@ from stateproc.writers.rewrite.kryo_conversion import (
     KryoUpgrade,
     is_convertible,
 )
-from stateproc.writers.rewrite.kryo_versions import check_kryo, check_kryo_rows
+from stateproc.writers.rewrite.kryo_versions import check_kryo, check_kryo_rows, has_kryo_keyed
 from stateproc.writers.rewrite.merged_header import MergedHeader, merged_header
 from stateproc.writers.rewrite.raw_copy import (
     CarriedSplit,
@@ -235,7 +235,7 @@ class ExistingOperator:
     def check_release(self, release: Release) -> None:
         """Raise UnsupportedSnapshot if a state that stays means other values in this release."""
         rows = [item.declared for item in self._rows()]
-        if self.upgrade(release) is None:
+        if self.upgrade(release) is None or self.operator.unreadable_keyed_files:
             check_kryo(self.operator, release, {*self.edits.dropped, *(item.name for item in rows)})
         if rows and self.header.key is not None:
             check_kryo_rows(self.operator, release, self.header.key, rows)
@@ -277,10 +277,11 @@ class ExistingOperator:
     def _converts_keyed(self, release: Release) -> bool:
         """Whether entries or serializer snapshots of keyed state change for the release's Kryo."""
         upgrade = self.upgrade(release)
-        if upgrade is None or self.operator.unreadable_keyed_files:
+        if upgrade is None or self.operator.unreadable_keyed_files or not has_kryo_keyed(self.operator):
             return False
-        return upgrade.changes_header(self.header) or any(
-            self.conversion(name, release) is not None for name in self._kept_names()
+        names = self._kept_names()
+        return upgrade.changes_header(self.header, names) or any(
+            self.conversion(name, release) is not None for name in names
         )
 
     @cached_property

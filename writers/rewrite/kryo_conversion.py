@@ -12,7 +12,7 @@ flink-avro registers.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -281,10 +281,10 @@ class KryoUpgrade:
         except SnapshotError as error:
             raise error.at(operator=self.operator.display, state=info.name) from error
 
-    def changes_header(self, header: MergedHeader) -> bool:
-        """Whether serializer snapshots of keyed states change."""
+    def changes_header(self, header: MergedHeader, names: Collection[str]) -> bool:
+        """Whether serializer snapshots of keys or of these keyed states change."""
         return self.snapshot(header.key, header.key_snapshot) != header.key_snapshot or any(
-            self.info(info) is not info for info in header.states
+            self.info(info) is not info for info in header.states if info.name in names
         )
 
     # --- what cannot be converted ----------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Refuse to copy values of Kryo between Flink 1.x (Kryo 2) and 2.x (Kryo 5), which encode them differently.
 
-KryoSerializerSnapshot does not say who wrote the values, so that Flink 2.x finds those of 1.x compatible; but the
-serializer that it makes of such a snapshot misses classes that 1.x registers, and no state of the operator is restored.
+`kryo_conversion` converts them from 1.x to 2.x; the other way they are refused. KryoSerializerSnapshot does not say who
+wrote the values, so that Flink 2.x finds those of 1.x compatible; but the serializer that it makes of such a snapshot
+misses classes that 1.x registers, and no state of the operator is restored.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from stateproc.model.operator import Operator
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.writers.bootstrap.state_registration import RegisteredState
+from stateproc.writers.rewrite.merged_header import timers_in_raw_state
 
 _KRYO = b"org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"
 _LINES = {2: "1.x", 5: "2.x"}
@@ -40,6 +42,15 @@ def check_kryo(operator: Operator, release: Release, gone: Collection[str]) -> N
     for info in _operator_states(operator):
         if _has_kryo(info):
             raise _refused(operator, "values", info.name, kryo, release)
+
+
+def has_kryo_keyed(operator: Operator) -> bool:
+    """Whether keyed state has values of Kryo, timers in raw keyed state too, as far as headers can be read."""
+    for header in (file.header for file in operator.keyed_files if _readable(operator, file)):
+        if header is not None and (_KRYO in header.key_snapshot or any(map(_has_kryo, header.states))):
+            return True
+    services = (service for timers in timers_in_raw_state(operator) for service in timers.services)
+    return any(_KRYO in service.key_snapshot or _KRYO in service.namespace_snapshot for service in services)
 
 
 def check_kryo_rows(operator: Operator, release: Release, key: Serializer, rows: Sequence[RegisteredState]) -> None:

@@ -106,3 +106,22 @@ def test_values_of_kryo_5_are_not_converted(written: str, to: str) -> None:
     writer = SavepointWriter.from_existing_savepoint(None, fixture.snapshot).with_flink_version(to)
     with pytest.raises(UnsupportedSnapshot, match=r"of Kryo 5 \(Flink 2\.x\) cannot be carried over to Flink 1\.20"):
         writer.plan()
+
+
+def test_a_state_that_is_left_out_needs_no_description() -> None:
+    classes = {name: value for name, value in CLASSES.items() if "Code" not in name}
+    (snapshot,) = (item for item in SNAPSHOTS if "canonical" in item.path)
+    writer = writer_of(snapshot, classes).remove_operator("by-code").remove_operator("elements")
+    with pytest.raises(UnsupportedSnapshot, match=r"keyed, order: .*Case03.Code"):
+        writer.plan()
+    for state in ("order", "orders", "by-code"):
+        writer.drop_state("keyed", state)
+    plan = writer.remove_operator("windows").plan()
+    assert {item.uid for item in plan.operators if item.action.value == "changed"} == {"keyed"}
+
+
+def test_states_without_kryo_are_copied_as_files(tmp_path: Path) -> None:
+    fixture = fixtures_in(FIXTURES / "1.20" / "edges-rocksdb-canonical")[0]
+    writer = SavepointWriter.from_existing_savepoint(None, fixture.snapshot, {"uids": "edges,edges-generic"})
+    plan = writer.remove_operator("edges-generic").with_flink_version("2.3").plan()
+    assert {str(item.action) for item in plan.operators} == {"carried over", "dropped"}
