@@ -145,8 +145,9 @@ def _conversions(info: StateMetaInfo, operator: ExistingOperator, release: Relea
     """Yield what changes in a keyed state for the release's Kryo."""
     upgrade = operator.upgrade(release)
     conversion = operator.conversion(info.name, release)
-    if conversion is not None:
+    if conversion is not None and upgrade is not None:
         yield conversion.reason
+        yield from upgrade.taken_types(info)
     elif upgrade is not None and upgrade.info(info) is not info:
         yield f"registrations of Kryo as in Flink {release}"
 

@@ -12,7 +12,7 @@ flink-avro registers.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -23,6 +23,7 @@ from stateproc.codec.arrow_arrays import RowBytes, row_bytes_of
 from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.encoding.keys import composite_keys
 from stateproc.codec.kryo.kryo5_output import Unconvertible
+from stateproc.codec.kryo.types import FieldType
 from stateproc.codec.kryo.walk_errors import UndescribedClass, how_to_describe
 from stateproc.codec.layouts import Counted, Layout, StructLayout
 from stateproc.codec.machine import HostFailure, Machine, ValueDecoder
@@ -34,13 +35,15 @@ from stateproc.readers.entry_programs import composite_value, emit_composite_key
 from stateproc.readers.error_context import placed
 from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import LayoutContext, Serializer, proxied_snapshot
+from stateproc.serializers.core.base import simple_name
 from stateproc.serializers.core.compatibility import Comparison
 from stateproc.serializers.kryo.compatibility import Bytes, bytes_of
 from stateproc.serializers.kryo.serializer import HOLDERS, Kryo
-from stateproc.serializers.pojo.compatibility import convertible, undeclared_collections
+from stateproc.serializers.pojo.compatibility import convertible, undeclared_collections, with_fields
 from stateproc.serializers.pojo.serializer import Pojo
 from stateproc.verification.class_mentions import all_serializers, class_skeleton
 from stateproc.verification.problem import problem_of
+from stateproc.writers.rewrite.collection_types import ElementClasses, WatchedKryo
 from stateproc.writers.rewrite.merged_header import MergedHeader, with_snapshots
 
 _LOOKED_AT = 20_000
@@ -210,10 +213,12 @@ class KryoUpgrade:
     Attributes:
         operator: The operator as it is.
         release: The release that will restore it.
+        taken: The types that values show of fields of POJOs which nobody describes; `problems` fills it.
     """
 
     operator: Operator
     release: Release
+    taken: dict[tuple[str, str], FieldType] = field(default_factory=dict, compare=False)
 
     @cached_property
     def context(self) -> LayoutContext:
@@ -228,7 +233,7 @@ class KryoUpgrade:
 
     def converted(self, serializer: Serializer) -> Serializer:
         """Return the serializer with fields of POJOs as a job of the release declares them."""
-        return convertible(serializer, self.comparison)
+        return convertible(serializer, self.comparison, self.taken)
 
     def conversion(self, header: MergedHeader, name: str, *, ttl: bool | None = None) -> KryoConversion | None:
         """Return how entries of a keyed state are converted; None if they stay as they are.
@@ -293,27 +298,63 @@ class KryoUpgrade:
     ) -> Iterator[ConversionProblem]:
         """Yield what keeps the first entries of a keyed state from being converted."""
         conversion = self.conversion(header, name)
+        if conversion is None:
+            return
+        seen: dict[tuple[str, str], ElementClasses] = {}
+        state = conversion.state
+        watched = replace(state, key=self._watched(state.key, seen), value=self._watched(state.value, seen))
+        yield from _problems_of(replace(conversion, state=watched), name, self.operator.display, batches)
+        self._take(seen)
         yield from self._undeclared(header.info(name))
-        if conversion is not None:
-            yield from _problems_of(conversion, name, self.operator.display, batches)
+
+    def _watched(self, serializer: Serializer, seen: dict[tuple[str, str], ElementClasses]) -> Serializer:
+        """Return a serializer that notes the classes of elements in fields whose arguments nothing gives."""
+        undeclared = {
+            (pojo.class_name, name) for pojo, name in undeclared_collections(serializer, self.comparison, self.taken)
+        }
+
+        def watched(class_name: str, name: str, field_: Serializer) -> Serializer | None:
+            if (class_name, name) not in undeclared or not isinstance(field_, Kryo):
+                return None
+            return WatchedKryo(field_, seen.setdefault((class_name, name), ElementClasses(field_.class_name)))
+
+        return with_fields(serializer, watched) if undeclared else serializer
+
+    def _take(self, seen: Mapping[tuple[str, str], ElementClasses]) -> None:
+        """Take the types that values show for the fields."""
+        for place, classes in seen.items():
+            type_ = classes.type
+            if type_ is not None:
+                self.taken[place] = type_
+
+    def taken_types(self, info: StateMetaInfo) -> Iterator[str]:
+        """Yield what a plan says of the types that are taken for fields of a state's POJOs."""
+        found = (undeclared_collections(serializer, self.comparison) for serializer in info.serializers.values())
+        for place in dict.fromkeys((pojo.class_name, name) for fields in found for pojo, name in fields):
+            if place in self.taken:
+                yield f"{simple_name(place[0])}.{place[1]} taken as {self.taken[place]}, as its values are"
 
     def _undeclared(self, info: StateMetaInfo) -> Iterator[ConversionProblem]:
         """Yield the POJOs with fields of collections whose arguments nobody gives."""
         for serializer in info.serializers.values():
-            for pojo, name in undeclared_collections(serializer, self.comparison):
+            for pojo, name in undeclared_collections(serializer, self.comparison, self.taken):
                 error = _undeclared_field(pojo, name)
                 yield ConversionProblem(self.operator.display, info.name, f"{pojo.class_name}.{name}", error)
 
     def element_problems(self, info: StateMetaInfo, pieces: Iterable[RowBytes]) -> Iterator[ConversionProblem]:
         """Yield what keeps the elements of an operator state from being converted."""
-        yield from self._undeclared(info)
         conversion = self.elements(info)
-        if conversion is None:
+        if conversion is None or info.value_serializer is None:
             return
-        converter = conversion.converter()
+        seen: dict[tuple[str, str], ElementClasses] = {}
+        key, value = info.key_serializer, self._watched(self.converted(info.value_serializer), seen)
+        watched = value.layout if key is None else _PairsOf(self._watched(self.converted(key), seen), value)
+        converter = replace(conversion, layout_of=watched).converter()
         batches = (pa.RecordBatch.from_arrays([piece.to_arrow()], ["value"]) for piece in pieces)
         found = _found(lambda batch: converter.of(row_bytes_of(batch.column("value"))), batches)
         yield from (ConversionProblem(self.operator.display, info.name, *item) for item in found.items())
+        self._take(seen)
+        yield from self._undeclared(info)
 
 
 @dataclass(frozen=True)
@@ -334,7 +375,8 @@ class ConversionProblem:
 def _undeclared_field(pojo: Pojo, field_name: str) -> UndescribedClass:
     error = UndescribedClass(
         f"field {field_name!r} of the POJO {pojo.class_name!r} is a collection, for which Flink 2 has a serializer of "
-        "its own if its type arguments are plain classes; no snapshot contains them",
+        "its own if its type arguments are plain classes; no snapshot contains them, and the values are empty or of "
+        "several classes",
         advice=how_to_describe(pojo.class_name),
     )
     error.class_name = pojo.class_name

@@ -67,7 +67,7 @@ def element_conversions(operator: ExistingOperator, release: Release) -> Iterato
     for info in (*header.states, *header.broadcast):
         conversion = upgrade.elements(info)
         if conversion is not None:
-            yield info.name, conversion.reason
+            yield info.name, ", ".join([conversion.reason, *upgrade.taken_types(info)])
         elif upgrade.info(info) is not info:
             yield info.name, f"registrations of Kryo as in Flink {release}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.encoding.sized_writers import SizedWriter
 from stateproc.codec.encoding.strings import row_bytes_writer
 from stateproc.codec.kryo.kryo5_output import kryo5_bytes
-from stateproc.codec.kryo.recorded_graph import record_kryo
+from stateproc.codec.kryo.recorded_graph import Node, record_kryo
 from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.layouts import Layout
 from stateproc.errors import UnsupportedSnapshot
@@ -28,11 +29,13 @@ class ConvertedKryo(Layout):
 
     Decoding converts, one Python call for each value that was not met before; encoding writes the bytes of the column.
     ``setting``: what Kryo 2 wrote with. ``version``: 5. ``whole``: the value ends where its range ends.
+    ``watch`` is called with each value's objects.
     """
 
     setting: KryoSetting
     version: int
     whole: bool
+    watch: Callable[[Node], None] | None = None
     _kept: dict[bytes, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
     min_size = 1
     arrow_type = pa.binary()
@@ -56,8 +59,11 @@ class ConvertedKryo(Layout):
         return row_bytes_writer(row_bytes_of(array))
 
     def _read(self, cursor: Cursor) -> Any:
-        if not self.whole or cursor.remaining > _LONGEST_KEPT:
-            return kryo5_bytes(record_kryo(cursor, self.setting, self.whole), self.setting)
+        if self.watch is not None or not self.whole or cursor.remaining > _LONGEST_KEPT:
+            value = record_kryo(cursor, self.setting, self.whole)
+            if self.watch is not None:
+                self.watch(value.root)
+            return kryo5_bytes(value, self.setting)
         data = bytes(cursor.data[cursor.pos : cursor.end])
         found = self._kept.get(data)
         if found is None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from stateproc.codec.kryo.types import FieldType
 from stateproc.serializers.core.base import LayoutContext, Serializer
 from stateproc.serializers.core.compatibility import (
     AS_IS,
@@ -28,7 +29,7 @@ from stateproc.serializers.java.class_descriptions import parse_classes
 from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.java.structs import NullableOf
 from stateproc.serializers.kryo.serializer import Kryo
-from stateproc.serializers.pojo.serializer import Pojo, described_pojo
+from stateproc.serializers.pojo.serializer import Pojo, described_pojo, pojo_field_serializer
 from stateproc.serializers.pojo.type_extraction import COLLECTIONS, ReleaseDependent
 
 Fields = dict[tuple[str, str], Serializer]
@@ -137,47 +138,69 @@ def _same_pojo(old: Pojo, comparison: Comparison) -> Serializer:
     return replace(old, fields=fields, subclasses=changed)
 
 
-def convertible(old: Serializer, comparison: Comparison) -> Serializer:
+Taken = Mapping[tuple[str, str], FieldType]
+"""Class and field of a POJO → the type that is taken for the field, where no description gives it."""
+
+
+def convertible(old: Serializer, comparison: Comparison, taken: Taken | None = None) -> Serializer:
     """Return a serializer whose fields of List, Map, Set … of POJOs are written as a job of Flink 2 writes them.
 
-    Those of which no description gives the arguments stay as they are, see `undeclared_collections`.
+    Those of which nothing gives the arguments stay as they are, see `undeclared_collections`.
     """
     if not isinstance(old, Pojo):
-        return with_parts(old, lambda part: convertible(part, comparison))
-    extracted = _extracted(old, comparison)
+        return with_parts(old, lambda part: convertible(part, comparison, taken))
+    extracted = _extracted(old, comparison, taken)
 
     def field(name: str, serializer: Serializer) -> Serializer:
         known = extracted.get(name)
         if not isinstance(serializer, Kryo) or serializer.class_name not in COLLECTIONS:
-            return convertible(serializer, comparison)
+            return convertible(serializer, comparison, taken)
         if not isinstance(known, ReleaseDependent) or not isinstance(known.one, Kryo):
             return serializer
         return ReleaseDependent(replace(serializer, declared=known.one.declared), known.two)
 
     fields = tuple((name, field(name, serializer)) for name, serializer in old.fields)
-    changed = tuple(replace(one, serializer=convertible(one.serializer, comparison)) for one in old.subclasses)
+    changed = tuple(replace(one, serializer=convertible(one.serializer, comparison, taken)) for one in old.subclasses)
     return replace(old, fields=fields, subclasses=changed)
 
 
-def undeclared_collections(old: Serializer, comparison: Comparison) -> Iterator[tuple[Pojo, str]]:
-    """Yield the POJOs with fields of List, Map, Set … whose arguments no description gives, and these fields."""
+def with_fields(old: Serializer, change: Callable[[str, str, Serializer], Serializer | None]) -> Serializer:
+    """Return a serializer with other serializers of POJOs' fields: what ``change`` returns of class, field and that."""
+    if not isinstance(old, Pojo):
+        return with_parts(old, lambda part: with_fields(part, change))
+    fields = tuple(
+        (name, change(old.class_name, name, serializer) or with_fields(serializer, change))
+        for name, serializer in old.fields
+    )
+    changed = tuple(replace(one, serializer=with_fields(one.serializer, change)) for one in old.subclasses)
+    return replace(old, fields=fields, subclasses=changed)
+
+
+def undeclared_collections(
+    old: Serializer, comparison: Comparison, taken: Taken | None = None
+) -> Iterator[tuple[Pojo, str]]:
+    """Yield the POJOs with fields of List, Map, Set … whose arguments nothing gives, and these fields."""
     if isinstance(old, Pojo):
-        extracted = _extracted(old, comparison)
+        extracted = _extracted(old, comparison, taken)
         for name, serializer in old.fields:
             if isinstance(serializer, Kryo) and serializer.class_name in COLLECTIONS and name not in extracted:
                 yield old, name
-            yield from undeclared_collections(serializer, comparison)
+            yield from undeclared_collections(serializer, comparison, taken)
         for subclass in old.subclasses:
-            yield from undeclared_collections(subclass.serializer, comparison)
+            yield from undeclared_collections(subclass.serializer, comparison, taken)
     else:
         for _, part in parts(old):
-            yield from undeclared_collections(part, comparison)
+            yield from undeclared_collections(part, comparison, taken)
 
 
-def _extracted(old: Pojo, comparison: Comparison) -> dict[str, Serializer]:
-    """The serializers of the fields by the class's description; none without one."""
-    if not comparison.changes_kryo or old.class_name not in parse_classes(comparison.classes):
+def _extracted(old: Pojo, comparison: Comparison, taken: Taken | None = None) -> dict[str, Serializer]:
+    """The serializers of the fields by the class's description; without one those of types that are taken for them."""
+    classes = parse_classes(comparison.classes)
+    if not comparison.changes_kryo:
         return {}
+    if old.class_name not in classes:
+        own = {name: type_ for (owner, name), type_ in (taken or {}).items() if owner == old.class_name}
+        return {name: pojo_field_serializer(type_, classes) for name, type_ in own.items()}
     pojo = described_pojo(old.class_name, comparison.classes)
     return dict(pojo.fields) if isinstance(pojo, Pojo) else {}
 

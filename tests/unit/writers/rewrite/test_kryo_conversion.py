@@ -11,8 +11,11 @@ import pytest
 
 import stateproc
 from stateproc import SavepointWriter, UnsupportedSnapshot
+from stateproc.codec.kryo.recorded_graph import How, Node
+from stateproc.codec.kryo.types import class_of_name
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.kryo.serializer import Kryo
+from stateproc.writers.rewrite.collection_types import ElementClasses
 from tests.helpers.cases import CASE_SOURCES, CaseSnapshot, case_snapshots
 from tests.helpers.fixtures import FIXTURES, fixtures_in
 
@@ -73,11 +76,54 @@ def test_all_classes_without_description_are_named_at_once() -> None:
         assert f'"com.acme.lab.Case03${name}"' in str(caught.value.advice)
 
 
-def test_a_collection_of_a_pojo_needs_its_arguments() -> None:
-    """With arguments that Kryo keeps in Flink 2, too, its values are converted, and the field stays Kryo's."""
+def serializers_of(path: str | Path) -> dict[str, Any]:
+    snapshot = stateproc.open(str(path), classes=CLASSES, uids=UIDS)
+    headers = (file.header for uid in UIDS for file in snapshot.operator(uid).keyed_files)
+    return {info.name: info.snapshots for header in headers if header is not None for info in header.states}
+
+
+@pytest.mark.parametrize("snapshot", SNAPSHOTS[:1], ids=str)
+def test_arguments_of_collections_are_taken_from_values(snapshot: CaseSnapshot, tmp_path: Path) -> None:
+    """Of a POJO that nobody describes; what is written is as with its description, and the plan says it."""
     classes = {name: value for name, value in CLASSES.items() if name != ORDER}
-    with pytest.raises(UnsupportedSnapshot, match=r"field 'tags' of the POJO '.*Order' is a collection"):
-        writer_of(SNAPSHOTS[0], classes).plan()
+    writer = writer_of(snapshot, classes)
+    reasons = {(item.uid, state.name): state.reasons for item in writer.plan().operators for state in item.states}
+    for place in (("keyed", "order"), ("elements", "split"), ("windows", "window-contents")):
+        text = ", ".join(reasons[place])
+        assert "Order.tags taken as java.util.List<java.lang.String>, as its values are" in text
+        assert "Order.byColour taken as java.util.Map<com.acme.lab.Case03$Colour, com.acme.lab.Case03$Line>" in text
+        assert "Order.nested taken as java.util.List<java.util.ArrayList<java.lang.Object>>" in text
+    path, described = writer.write(tmp_path / "taken"), writer_of(snapshot, CLASSES).write(tmp_path / "described")
+    assert serializers_of(path) == serializers_of(described) and rows_of(path) == rows_of(described)
+
+
+@pytest.mark.parametrize(
+    ("classes", "type_"),
+    [
+        (["java.lang.String"], "java.util.List<java.lang.String>"),
+        (["[Ljava.lang.String;"], "java.util.List<java.lang.String[]>"),
+        (["java.util.HashMap"], "java.util.List<java.util.HashMap<java.lang.Object>>"),
+        (["java.lang.String", "java.lang.Long"], None),
+        ([], None),
+    ],
+)
+def test_elements_of_one_class_show_the_argument(classes: list[str], type_: str | None) -> None:
+    """Elements of several classes, or none at all, do not: then the POJO needs a description."""
+    found = ElementClasses("java.util.List")
+    elements = [Node(How.BY_CLASS, class_of_name(name)) for name in classes]
+    null = Node(How.BY_CLASS)
+    found.watch(Node(How.BY_CLASS, class_of_name("java.util.ArrayList"), children=[null, *elements]))
+    found.watch(null)
+    assert (None if found.type is None else str(found.type)) == type_
+
+
+def test_maps_and_lists_of_a_fixture_show_their_arguments() -> None:
+    fixture = fixtures_in(FIXTURES / "1.20" / "edges-rocksdb-canonical")[0]
+    options = {"classes": {"fixtures.Edges$Generic": {"text": "String", "number": "int", "longs": "long[]"}}}
+    writer = SavepointWriter.from_existing_savepoint(None, fixture.snapshot, options | {"uids": "edges-generic"})
+    plan = str(writer.with_flink_version("2.3").plan())
+    assert "Basket.items taken as java.util.List<java.lang.String>" in plan
+    assert "Basket.counts taken as java.util.Map<java.lang.String, java.lang.Long>" in plan
 
 
 def test_states_that_need_nothing_stay_bytes(tmp_path: Path) -> None:
