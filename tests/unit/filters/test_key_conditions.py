@@ -253,7 +253,7 @@ def test_the_key_groups_of_a_condition_contain_the_keys_that_fulfil_it(kind: str
     pruned = 0
     for seed in seeds:
         chance = random.Random(seed)
-        for _ in range(40):
+        for _ in range(20):
             text = _condition(chance, "key.f0" if is_row else "key", _literals(type_))
             condition = parse(text, rows.schema)
             mask = RowFilter(condition, rows.schema, schema.schema).mask(rows).to_pylist()
