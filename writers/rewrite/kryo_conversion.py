@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
 
 from stateproc.codec import ops
-from stateproc.codec.arrow_arrays import RowBytes, row_bytes_of
+from stateproc.codec.arrow_arrays import RowBytes, Unencodable, row_bytes_of
 from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.encoding.keys import composite_keys
 from stateproc.codec.kryo.kryo5_output import Unconvertible
@@ -72,6 +73,20 @@ def _differs(serializer: Serializer | None, comparison: Comparison) -> bool:
     return any(bytes_of(part, comparison).bytes is not Bytes.ALIKE for part in _kryo_parts(serializer))
 
 
+@contextmanager
+def encoding(state: str) -> Iterator[None]:
+    """Inside: a value that its serializer in Flink 2 has no form for is an error of the state."""
+    try:
+        yield
+    except Unencodable as error:
+        raise UnsupportedSnapshot(
+            f"a value has no form in the serializer of Flink 2: {error.message}",
+            where=Where(state=state),
+            advice="drop or correct such rows (stateproc delete, stateproc update), or give the state another type "
+            "(transform_state)",
+        ) from error
+
+
 class _Converter:
     """Converts byte strings that hold one value of a layout each. Not thread-safe."""
 
@@ -82,7 +97,8 @@ class _Converter:
         """Return the converted values. Raises CorruptSnapshot, UnsupportedSnapshot."""
         with placed("<raw entries>", int, self._state):
             found = self._decoder.decode(values.data, values.offsets[:-1], values.offsets[1:])
-        return self._layout.encode(found)
+        with encoding(self._state):
+            return self._layout.encode(found)
 
 
 class _KeyConverter:
@@ -103,9 +119,11 @@ class _KeyConverter:
         """Return the converted keys. Raises CorruptSnapshot, UnsupportedSnapshot."""
         state, columns = self._state, self._columns(keys)
         namespaces = columns.get("namespace", pa.nulls(len(keys), self._namespace.arrow_type))
-        user_key = None if self._user_key is None else self._user_key.encode(columns["user_key"])
         ambiguous = state.key.length < 0 and state.namespace.length < 0
-        return composite_keys(self._key.encode(columns["key"]), self._namespace.encode(namespaces), user_key, ambiguous)
+        with encoding(state.name):
+            user_key = None if self._user_key is None else self._user_key.encode(columns["user_key"])
+            key, namespace = self._key.encode(columns["key"]), self._namespace.encode(namespaces)
+        return composite_keys(key, namespace, user_key, ambiguous)
 
     def _columns(self, keys: RowBytes) -> dict[str, pa.Array]:
         parts, done = list[dict[str, pa.Array]](), 0
@@ -439,11 +457,12 @@ def refuse_problems(problems: Iterable[ConversionProblem], release: Release) -> 
         return
     skeleton = class_skeleton((), [problem_of(item.error, item.operator) for item in found if item.needs_description])
     lines = [f"{item.operator}, {item.state}: {item.error.message}" for item in found]
-    advice = "transform_state with another type, or drop_state, for those that no description helps"
+    advice = "give such states another type (transform_state), or leave them out (drop_state)"
     if skeleton:
+        others = "" if all(item.needs_description for item in found) else f"; {advice}, where no description helps"
         advice = (
             "describe the classes with all their fields (--classes FILE, classes=…), by a file like "
-            f"{json.dumps(skeleton)}; `stateproc classes --skeleton` writes one"
+            f"{json.dumps(skeleton)}; `stateproc classes --skeleton` writes one{others}"
         )
     first = found[0]
     raise UnsupportedSnapshot(

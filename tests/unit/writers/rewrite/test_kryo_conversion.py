@@ -11,11 +11,13 @@ import pytest
 
 import stateproc
 from stateproc import SavepointWriter, UnsupportedSnapshot
+from stateproc.codec.arrow_arrays import Unencodable
 from stateproc.codec.kryo.recorded_graph import How, Node
 from stateproc.codec.kryo.types import class_of_name
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.writers.rewrite.collection_types import ElementClasses
+from stateproc.writers.rewrite.kryo_conversion import encoding
 from tests.helpers.cases import CASE_SOURCES, CaseSnapshot, case_snapshots
 from tests.helpers.fixtures import FIXTURES, fixtures_in
 from tests.helpers.sweeps import sample
@@ -171,3 +173,20 @@ def test_states_without_kryo_are_copied_as_files(tmp_path: Path) -> None:
     writer = SavepointWriter.from_existing_savepoint(None, fixture.snapshot, {"uids": "edges,edges-generic"})
     plan = writer.remove_operator("edges-generic").with_flink_version("2.3").plan()
     assert {str(item.action) for item in plan.operators} == {"carried over", "dropped"}
+
+
+def test_classes_that_no_description_helps_are_named_with_the_others() -> None:
+    snapshot = next(item for item in case_snapshots() if item.case == "scala-kryo" and "rocksdb-canonical" in item.path)
+    writer = SavepointWriter.from_existing_savepoint(None, snapshot.path).with_flink_version("2.3")
+    with pytest.raises(UnsupportedSnapshot, match=r"Flink 2\.x registers nothing for Scala's classes") as caught:
+        writer.plan()
+    assert "--classes" in str(caught.value.advice) and "drop_state" in str(caught.value.advice)
+
+
+def test_a_value_without_a_form_in_flink_2_is_an_error_of_its_state() -> None:
+    with (
+        pytest.raises(UnsupportedSnapshot, match="no form in the serializer of Flink 2: a null") as caught,
+        encoding("x"),
+    ):
+        raise Unencodable("a null", 0)
+    assert caught.value.where.state == "x"
