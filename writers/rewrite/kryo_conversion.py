@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 
@@ -90,11 +90,26 @@ def encoding(state: str) -> Iterator[None]:
 class _Converter:
     """Converts byte strings that hold one value of a layout each. Not thread-safe."""
 
-    def __init__(self, layout: Layout, state: str) -> None:
-        self._layout, self._decoder, self._state = layout, ValueDecoder(layout), state
+    def __init__(self, layout_of: Callable[[LayoutContext], Layout], context: LayoutContext, state: str) -> None:
+        self._layout_of, self._context, self._state = layout_of, context, state
+        self._layout = layout_of(context)
+        self._decoder = ValueDecoder(self._layout)
 
     def of(self, values: RowBytes) -> RowBytes:
         """Return the converted values. Raises CorruptSnapshot, UnsupportedSnapshot."""
+        if self._context.by_objects:
+            return self._converted(values)
+        try:
+            return self._converted(values)
+        except SnapshotError:
+            # Half of a surrogate pair, an object of a subclass: what no column represents.
+            return self._by_objects.of(values)
+
+    @cached_property
+    def _by_objects(self) -> _Converter:
+        return _Converter(self._layout_of, replace(self._context, by_objects=True), self._state)
+
+    def _converted(self, values: RowBytes) -> RowBytes:
         with placed("<raw entries>", int, self._state):
             found = self._decoder.decode(values.data, values.offsets[:-1], values.offsets[1:])
         with encoding(self._state):
@@ -156,7 +171,7 @@ class ValueConversion:
 
     def converter(self) -> _Converter:
         """Return what converts elements, for one thread. Raises Undecodable."""
-        return _Converter(self.layout_of(self.context), self.state)
+        return _Converter(self.layout_of, self.context, self.state)
 
     @property
     def reason(self) -> str:
@@ -190,12 +205,13 @@ class KryoConversion:
     def converter(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
         """Return a function that converts entries, for one thread. Raises Undecodable."""
         state, parts = self.state, list[tuple[str, _Converter | _KeyConverter]]()
+        exact = replace(self.context, by_objects=True)  # Flink finds entries by the bytes of keys.
         if self.keys and state.kind.is_queue:
-            parts.append(("key", _Converter(state.value.layout(self.context.inner), state.name)))
+            parts.append(("key", _Converter(state.value.layout, exact.inner, state.name)))
         elif self.keys:
-            parts.append(("key", _KeyConverter(state, self.context)))
+            parts.append(("key", _KeyConverter(state, exact)))
         if self.values:
-            parts.append(("value", _Converter(composite_value(state, self.context), state.name)))
+            parts.append(("value", _Converter(partial(composite_value, state), self.context, state.name)))
 
         def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
             for column, converter in parts:

@@ -51,6 +51,7 @@ class LayoutContext:
     projected: for encoding: SQL rows are keys that generated projections make, see BinaryRow.reserve_nulls.
     convert_to: a version of Kryo: its values are converted and not decoded, so that a column has their bytes as this
         version writes them. 0: they are decoded.
+    by_objects: with ``convert_to``: values are converted object by object, also those that columns represent exactly.
     """
 
     kryo: int = 2
@@ -65,6 +66,7 @@ class LayoutContext:
     projected: bool = False
     proto: DescriptorSet | None = None
     convert_to: int = 0
+    by_objects: bool = False
 
     @property
     def fidelity(self) -> Fidelity:

@@ -15,6 +15,7 @@ from stateproc.codec.encoding.strings import row_bytes_writer
 from stateproc.codec.kryo.kryo5_output import kryo5_bytes
 from stateproc.codec.kryo.recorded_graph import Node, record_kryo
 from stateproc.codec.kryo.setting import KryoSetting
+from stateproc.codec.kryo.types import BOXES, RECORD, STRING, FieldType, is_synthetic
 from stateproc.codec.layouts import Layout
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.wire import Cursor
@@ -73,3 +74,59 @@ class ConvertedKryo(Layout):
         else:
             cursor.pos = cursor.end
         return found
+
+
+@dataclass(frozen=True)
+class Rewritten(Layout):
+    """A value that is read in one layout and written in another; both have the same Arrow type but for nullability."""
+
+    read: Layout
+    written: Layout
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return self.read.arrow_type
+
+    @property
+    def min_size(self) -> int:
+        return self.read.min_size
+
+    @property
+    def converts_nulls(self) -> bool:
+        return self.read.converts_nulls
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        return self.read.emit(b, nullable)
+
+    def measure(self, array: pa.Array) -> SizedWriter:
+        return self.written.measure(array)
+
+
+_FLAT = frozenset(
+    [
+        STRING,
+        *(box for box, primitive in BOXES.items() if primitive != "char"),
+        "java.util.UUID",
+        *(f"java.time.{name}" for name in ("Instant", "LocalDate", "LocalDateTime", "LocalTime")),
+    ]
+)
+
+
+def is_flat(type_: FieldType, setting: KryoSetting) -> bool:
+    """Whether columns represent all values of a class exactly: single ones, and objects that have only these as fields.
+
+    Which of two equal strings is the same object is not represented: each is written as a new one.
+    """
+    described = setting.classes.get(type_.name)
+    if setting.serializer_of(type_.name).own:
+        return False
+    if described is None:
+        return type_.name in _FLAT
+    special = described.like or described.alternatives or described.constants or described.variables
+    if special or described.form == RECORD or not described.fields:
+        return False
+    return all(
+        not part.args and (part.name in _FLAT or (part.primitive and part.name != "char")) and not is_synthetic(name)
+        for name, part in described.fields
+        if part.name not in setting.classes
+    ) and not any(part.name in setting.classes or setting.serializer_of(part.name).own for _, part in described.fields)

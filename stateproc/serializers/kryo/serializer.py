@@ -28,7 +28,7 @@ from stateproc.serializers.core.optional_maps import OptionalEntry, read_optiona
 from stateproc.serializers.core.registry import expect_version, snapshot, write_head
 from stateproc.serializers.java.class_descriptions import parse_classes
 from stateproc.serializers.kryo.columns import KryoColumn, column_of, is_scala
-from stateproc.serializers.kryo.conversion import ConvertedKryo
+from stateproc.serializers.kryo.conversion import ConvertedKryo, Rewritten, is_flat
 from stateproc.serializers.kryo.description_check import explain_column, explain_mismatch
 from stateproc.serializers.kryo.programs import KryoValue, Unplanned, check_plan
 from stateproc.wire import Cursor, Output
@@ -106,7 +106,7 @@ class Kryo(Serializer):
     def layout(self, ctx: LayoutContext) -> Layout:
         setting = self.setting(ctx)
         if ctx.convert_to not in (0, ctx.kryo):
-            return ConvertedKryo(setting, ctx.convert_to, ctx.tail)
+            return self._by_columns(setting, ctx) or ConvertedKryo(setting, ctx.convert_to, ctx.tail)
         if not self._known(setting):
             if ctx.has_bytes:
                 return Blob(ops.LENGTH_REST)
@@ -135,6 +135,15 @@ class Kryo(Serializer):
         except Unplanned:
             return Hosted(read, column.type, 1, column.python)
         return planned
+
+    def _by_columns(self, setting: KryoSetting, ctx: LayoutContext) -> Layout | None:
+        """Return the layout that converts values as columns; None if that is not exact."""
+        if ctx.by_objects or not is_flat(class_of_name(self.class_name), setting):
+            return None
+        read = self.layout(replace(ctx, convert_to=0))
+        written = self.layout(replace(ctx, kryo=ctx.convert_to, convert_to=0))
+        is_planned = isinstance(read, KryoValue) and isinstance(written, KryoValue)
+        return Rewritten(read, written) if is_planned and read.arrow_type == written.arrow_type else None
 
     def is_known(self, ctx: LayoutContext) -> bool:
         """Whether values can be decoded; if not, they are bytes."""

@@ -17,10 +17,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-import pyarrow as pa
-
-from stateproc.codec.builder import Assembler, Builder
-from stateproc.codec.encoding.sized_writers import SizedWriter
 from stateproc.codec.kryo.types import BOXES, OBJECT, STRING, FieldType, UserClass, java_order
 from stateproc.codec.layouts import Counted, FlinkString, Layout
 from stateproc.errors import InvalidOption
@@ -32,6 +28,7 @@ from stateproc.serializers.java.collections import PRIMITIVE_ARRAYS, ListOf, Map
 from stateproc.serializers.java.scalars import SCALARS, Scalar
 from stateproc.serializers.java.structs import EitherOf, EnumOf, NullableOf, Tuple0, TupleOf
 from stateproc.serializers.java.temporal import TEMPORAL, Temporal
+from stateproc.serializers.kryo.conversion import Rewritten
 from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.serializers.runtime.legacy import CHARS
 from stateproc.wire import Output
@@ -80,32 +77,6 @@ _SET, _MAP, _EITHER = "java.util.Set", "java.util.Map", "org.apache.flink.types.
 COLLECTIONS = frozenset((*_LISTS, _SET, _MAP))
 """Fields of these types Flink 2 gives serializers of its own, if their arguments are plain classes."""
 _TUPLES = {f"org.apache.flink.api.java.tuple.Tuple{arity}": arity for arity in range(26)}
-
-
-@dataclass(frozen=True)
-class Rewritten(Layout):
-    """A value that is read in one layout and written in another; both have the same Arrow type but for nullability."""
-
-    read: Layout
-    written: Layout
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return self.read.arrow_type
-
-    @property
-    def min_size(self) -> int:
-        return self.read.min_size
-
-    @property
-    def converts_nulls(self) -> bool:
-        return self.read.converts_nulls
-
-    def emit(self, b: Builder, nullable: bool) -> Assembler:
-        return self.read.emit(b, nullable)
-
-    def measure(self, array: pa.Array) -> SizedWriter:
-        return self.written.measure(array)
 
 
 @dataclass(frozen=True)

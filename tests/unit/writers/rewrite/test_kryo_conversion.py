@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import stateproc
 from stateproc import SavepointWriter, UnsupportedSnapshot
-from stateproc.codec.arrow_arrays import Unencodable
+from stateproc.codec.arrow_arrays import Unencodable, row_bytes_of
 from stateproc.codec.kryo.recorded_graph import How, Node
 from stateproc.codec.kryo.types import class_of_name
-from stateproc.serializers import LayoutContext
+from stateproc.flink_versions import release
+from stateproc.serializers import LayoutContext, read_snapshot
+from stateproc.serializers.java.class_descriptions import parse_classes
+from stateproc.serializers.kryo.conversion import Rewritten
 from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.writers.rewrite.collection_types import ElementClasses
-from stateproc.writers.rewrite.kryo_conversion import encoding
+from stateproc.writers.rewrite.kryo_conversion import ValueConversion, conversion_context, encoding
 from tests.helpers.cases import CASE_SOURCES, CaseSnapshot, case_snapshots
 from tests.helpers.fixtures import FIXTURES, fixtures_in
 from tests.helpers.sweeps import sample
+from tests.unit.codec.test_kryo5_output import OLD
+from tests.unit.serializers.test_kryo_vectors import ENUMS
 
 CASE = "kryo-upgrade"
 SNAPSHOTS = [item for item in case_snapshots() if item.case == CASE]
@@ -190,3 +197,42 @@ def test_a_value_without_a_form_in_flink_2_is_an_error_of_its_state() -> None:
     ):
         raise Unencodable("a null", 0)
     assert caught.value.where.state == "x"
+
+
+COLUMNS = {
+    **{f"Kryo {name}": f"java.lang.{name}" for name in ("String", "Long", "Integer", "Double", "Float")},
+    **{f"Kryo {name}": f"java.time.{name}" for name in ("LocalDate", "LocalDateTime", "LocalTime", "Instant")},
+    "Kryo UUID": "java.util.UUID",
+    "Kryo class Point": "",
+}
+"""Recorded values that are converted as columns, and their class; that of the description where it is empty."""
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_convert_as_objects_do(name: str) -> None:
+    entry = OLD[name]
+    serializer = replace(read_snapshot(bytes.fromhex(entry["snapshot"])), class_name=COLUMNS[name] or class_of(entry))
+    context = LayoutContext(kryo=2, classes=ENUMS | entry.get("classes", {}))
+    context = conversion_context(context, release("2.3"))
+    assert isinstance(serializer, Kryo)
+    layout = serializer.layout(context)
+    assert isinstance(layout, Rewritten)
+    by_columns = ValueConversion(serializer.layout, context, "state").converter()
+    by_objects = ValueConversion(serializer.layout, replace(context, by_objects=True), "state").converter()
+    values = row_bytes_of(pa.array([bytes.fromhex(case["data"]) for case in entry["cases"]], pa.large_binary()))
+    assert by_columns.of(values).to_arrow() == by_objects.of(values).to_arrow()
+
+
+def class_of(entry: dict[str, Any]) -> str:
+    return next(iter(parse_classes(entry["classes"])))
+
+
+def test_values_that_no_column_represents_are_converted_as_objects() -> None:
+    """Half of a surrogate pair."""
+    context = conversion_context(LayoutContext(kryo=2), release("2.3"))
+    half = bytes.fromhex("0301" + "83" + "61" + "eda080")  # a String of a, and the first half of a pair
+    values = row_bytes_of(pa.array([half], pa.large_binary()))
+    serializer = Kryo("java.lang.String")
+    assert isinstance(serializer.layout(context), Rewritten)
+    converted = ValueConversion(serializer.layout, context, "state").converter().of(values)
+    assert converted.to_arrow().to_pylist() == [half]
