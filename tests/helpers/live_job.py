@@ -23,7 +23,7 @@ from types import TracebackType
 from tests.helpers.flink.compilation import JAVA, JOBS, compiled, core_folders
 from tests.helpers.quick_java import QUICK_JAVA
 
-COMMAND_SECONDS = 90
+COMMAND_SECONDS = 300
 
 
 class JobFailed(RuntimeError):
@@ -135,7 +135,7 @@ class LiveJob:
         found = [path.parent for path in self.directory.glob("chk-*/_metadata")]
         return sorted(found, key=lambda path: int(path.name.removeprefix("chk-")))
 
-    def wait_for_checkpoint(self, number: int, timeout: float = 120) -> Completed:
+    def wait_for_checkpoint(self, number: int, timeout: float = 300) -> Completed:
         """Wait until a checkpoint with this id, or a later one, is complete; return the first such."""
         self._wait(lambda: any(item.number >= number for item in self.completed), timeout)
         return next(item for item in self.completed if item.number >= number)
