@@ -124,7 +124,7 @@ test-acceptance: setup ## every verb on every kind of snapshot in real Flink, a 
 	$(PYTEST) tests/acceptance
 
 # What the unit tests import and no extra contains; not all of `dev`, in which pip would look for releases that fit those of s3fs.
-TEST_TOOLS := pytest pytest-xdist hypothesis 'polars>=2' flask flask-cors selenium nbformat setuptools packaging
+TEST_TOOLS := pytest pytest-xdist hypothesis 'polars>=2' flask flask-cors selenium nbformat setuptools packaging lief
 # An environment of its own, with programs of it first on the path.
 in_venv = PATH=$(abspath $(1))/bin:$$PATH PYTHONPATH=$(CURDIR) PYSPARK_PYTHON=$(abspath $(1))/bin/python \
 	PYSPARK_DRIVER_PYTHON=$(abspath $(1))/bin/python $(1)/bin/python

@@ -6,6 +6,7 @@ import _thread
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -90,6 +91,15 @@ def test_a_damaged_source_leaves_no_files(tmp_path: Path, how: str, damage: str)
     assert not (tmp_path / "s").exists()
 
 
+@pytest.fixture
+def _interruptible() -> Iterator[None]:
+    """Python handles interrupts, which processes that a shell starts in the background ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 @pytest.mark.parametrize("how", REWRITES)
 def test_an_interrupt_ends_the_write(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     inner = engine._read if how == REWRITES[0] else spilled_operator.SpillBuffer.add
