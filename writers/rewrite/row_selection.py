@@ -221,8 +221,9 @@ def row_schemas(state: StateDescriptor, context: LayoutContext, flatten: bool) -
 
     What cannot be decoded has the null type. Raises Undecodable for a key or namespace.
     """
-    found = (state_fields(state, ctx, flatten, unknown=pa.null())
-             for ctx in (context, replace(context, temporal="micros")))  # fmt: skip
+    found = (
+        state_fields(state, ctx, flatten, unknown=pa.null()) for ctx in (context, replace(context, temporal="micros"))
+    )
     rows, temporal = map(pa.schema, found)
     return rows, temporal
 
@@ -283,8 +284,9 @@ def row_selection(
         state = operator.row_names.applied(state)
     state = with_opaque_values(state, context)
     if flatten and state.kind not in (StateKind.LIST, StateKind.MAP):
-        raise InvalidOption(f"the state has no elements: it is {state.kind.value} state", where=at,
-                            advice="leave out flatten")  # fmt: skip
+        raise InvalidOption(
+            f"the state has no elements: it is {state.kind.value} state", where=at, advice="leave out flatten"
+        )
     condition = _condition(state, context, where, flatten, frozenset(needed))
     named = condition.columns
     of_values = not {*named, *needed} <= set(_OF_KEYS)
