@@ -414,9 +414,13 @@ class SavepointWriter(SinkEdits):
         return self.planned_write(path, mode, count=True).savepoint
 
     def planned_write(
-        self, path: str | os.PathLike[str] | None, mode: Literal["error", "overwrite"] = "error", *,
-        verify: bool = True, count: bool = False,
-    ) -> WritePlan:  # fmt: skip
+        self,
+        path: str | os.PathLike[str] | None,
+        mode: Literal["error", "overwrite"] = "error",
+        *,
+        verify: bool = True,
+        count: bool = False,
+    ) -> WritePlan:
         """Plan a write for `execute`. Arguments and errors are those of `plan` and `write`.
 
         ``count``: count the rows that are deleted or updated, by reading their states.

@@ -459,8 +459,9 @@ class ExistingOperator:
         changes = self._row_changes(name)
         counts: list[list[int]] = [[] for _ in changes]
         for split in carried_splits(self.operator, name, 0):
-            touched = [(it, seen) for it, seen in zip(changes, counts, strict=True)
-                       if it.selection.touches(split.key_groups)]  # fmt: skip
+            touched = [
+                (it, seen) for it, seen in zip(changes, counts, strict=True) if it.selection.touches(split.key_groups)
+            ]
             entries: Iterable[pa.RecordBatch] = split.read() if touched else ()
             for change, seen in touched:
                 entries = change.batches(entries, seen.append)

@@ -77,8 +77,9 @@ def parsed_assignments(texts: Sequence[str], settable: Settable, schema: pa.Sche
         one = _parsed(text, settable, schema)
         for path in (other.path for other in found):
             if one.path[: len(path)] == path or path[: len(one.path)] == one.path:
-                raise InvalidOption(f"set: {one.target} is set twice", where=Where(state=settable.state),
-                                    advice="set each column once")  # fmt: skip
+                raise InvalidOption(
+                    f"set: {one.target} is set twice", where=Where(state=settable.state), advice="set each column once"
+                )
         found.append(one)
     return tuple(found)
 
