@@ -42,7 +42,7 @@ RELEASES = ("1.20", "2.3")
 BACKENDS = ("rocksdb", "hashmap", "changelog")
 FAST = ("2.3", "rocksdb")
 """The chain that `make test-fast` reads."""
-RANDOM_PAIRS = 8
+RANDOM_PAIRS = 3
 each_chain = pytest.mark.parametrize(("release", "backend"), [(name, item) for name in RELEASES for item in BACKENDS])
 Pair = tuple[LoggedSnapshot, LoggedSnapshot]
 

@@ -119,7 +119,7 @@ def _states(snapshot: Snapshot, most: int) -> Iterator[tuple[State, pa.Table]]:
 @pytest.mark.parametrize(
     ("fixture", "rounds", "states"),
     [(fixture, 2, 1) for fixture in newest_fixtures()]
-    + [exhaustive(fixture, 6, 3) for fixture in newest_fixtures() if fixture.manifest["job"] == "kitchen"],
+    + [exhaustive(fixture, 3, 3) for fixture in newest_fixtures() if fixture.manifest["job"] == "kitchen"],
     ids=lambda item: getattr(item, "name", str(item)),
 )
 def test_conditions_on_keys_keep_what_duckdb_selects_of_all_rows(fixture: Fixture, rounds: int, states: int) -> None:

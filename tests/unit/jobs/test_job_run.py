@@ -367,7 +367,7 @@ def _killed_runs(job: Path, target: Path, kills: int, check: Callable[[], None])
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("kills", [5, pytest.param(12, marks=pytest.mark.exhaustive)])
 def test_a_killed_run_leaves_no_partial_savepoint_and_the_next_one_succeeds(tmp_path: Path, kills: int) -> None:
     source = tmp_path / "source"
     stateproc.SavepointWriter.from_existing_savepoint(None, SHOP).write(source)
