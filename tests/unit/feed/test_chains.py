@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import random
+from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,9 +30,9 @@ CASES = [pytest.param(path, id=path.name, marks=() if path.name in FAST else pyt
 RESCALED = FIXTURES / "1.20/chain-rescaled"
 
 
-def found(snapshot: Snapshot, uid: str, like: State) -> State | None:
-    """The state of the same name; None if the snapshot does not have it."""
-    return next((item for item in snapshot[uid].states if item.name == like.name), None) if uid in snapshot else None
+def found(snapshot: Snapshot, uid: str, name: str) -> State | None:
+    """The state of this name; None if the snapshot does not have it."""
+    return next((item for item in snapshot[uid].states if item.name == name), None) if uid in snapshot else None
 
 
 def feed(left: Snapshot, right: Snapshot, uid: str, state: State, **options: object) -> StateFeed:
@@ -45,15 +47,19 @@ def test_feeds_of_pairs_lead_from_the_first_to_the_last(path: Path) -> None:
     order = random.Random(path.name)
     some = sorted(order.sample(range(len(members)), 2))
     changed = 0
+
+    @cache
+    def rows(snapshot: Snapshot, uid: str, name: str, elements: bool) -> Counter[str]:
+        """The rows of a state, which several pairs need."""
+        return rows_of(found(snapshot, uid, name), elements=elements)
+
     for left, right in pairs_in(members, [(some[0], some[1])]):
         for operator in right.operators:
             for state in operator.states:
                 elements = order.random() < 0.5
                 made = feed(left, right, operator.display, state, list_changes="appended" if elements else "whole")
                 table = made.to_arrow()
-                before, after = (
-                    rows_of(found(snapshot, operator.display, state), elements=elements) for snapshot in (left, right)
-                )
+                before, after = (rows(snapshot, operator.display, state.name, elements) for snapshot in (left, right))
                 assert apply_feed(before, table) == after, (left.path, right.path, state)
                 assert set(table.column("_commit_version").to_pylist()) <= {right.metadata.checkpoint_id}
                 changed += len(table)
@@ -77,8 +83,8 @@ def test_a_range_is_read_step_by_step_or_net(path: Path, most: int | None) -> No
             stateproc.changes(root, uid=uid, starting_checkpoint=log[1].version, mode=mode, **{option: value})  # type: ignore[arg-type]
             for mode in ("steps", "net")
         )
-        before = rows_of(found(states[1], uid, state))
-        after = rows_of(found(states[-1], uid, state))
+        before = rows_of(found(states[1], uid, state.name))
+        after = rows_of(found(states[-1], uid, state.name))
         assert apply_feed(before, steps.to_arrow()) == after
         assert apply_feed(before, net.to_arrow()) == after
         assert [item.version for item in steps.commits] == [item.version for item in log[2:]]
