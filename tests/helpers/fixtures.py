@@ -74,14 +74,6 @@ def fixtures(*kinds: str, backends: tuple[str, ...] = ()) -> list[Fixture]:
     ]
 
 
-def different_fixtures() -> list[Fixture]:
-    """All fixtures; of each chain one snapshot of each kind and parallelism, as the others differ in values alone."""
-    found: dict[tuple[Path, str], Fixture] = {}
-    for item in fixtures():
-        found.setdefault((item.path, item.part.partition("-")[2]), item)
-    return list(found.values())
-
-
 @cache
 def _every_fixture() -> tuple[Fixture, ...]:
     found = (item for path in sorted(FIXTURES.glob("*/*/manifest.json")) for item in fixtures_in(path.parent))

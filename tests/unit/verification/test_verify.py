@@ -16,7 +16,7 @@ from stateproc.verification import database_check
 from stateproc.verification.problem import Severity
 from stateproc.verification.report import Verification
 from tests.helpers.damage.snapshot_copies import SnapshotCopy
-from tests.helpers.fixtures import CLASSES, Fixture, different_fixtures, fixtures, unknown_type_fixtures
+from tests.helpers.fixtures import CLASSES, Fixture, fixtures, newest_fixtures, unknown_type_fixtures
 from tests.helpers.paths import FIXTURES
 from tests.helpers.stores.counting_filesystem import counted, counting
 from tests.helpers.sweeps import sampled
@@ -59,7 +59,7 @@ def check_intact(snapshot: Snapshot) -> Verification:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("fixture", different_fixtures(), ids=lambda fixture: fixture.name)
+@pytest.mark.parametrize("fixture", newest_fixtures(), ids=lambda fixture: fixture.name)
 def test_every_fixture_is_intact_with_the_rows_that_reading_returns(fixture: Fixture) -> None:
     check_intact(fixture.open(classes=CLASSES))
 
