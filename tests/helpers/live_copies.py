@@ -18,7 +18,7 @@ from tests.helpers.document_runs import environment
 from tests.helpers.live_job import Completed, LiveJob
 from tests.helpers.spark.live_copy import FINISH, STATES
 
-PATIENCE = 300.0
+PATIENCE = 600.0
 
 
 @dataclass
