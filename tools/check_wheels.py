@@ -47,18 +47,19 @@ def read_library(path: Path) -> LibraryFile:
     binary: Any = lief.parse(path)
     if isinstance(binary, lief.ELF.Binary):
         machine = {"X86_64": "linux-x86_64", "AARCH64": "linux-aarch64"}[binary.header.machine_type.name]
-        exports = {symbol.name for symbol in binary.exported_symbols}
-        imports = {symbol.name for symbol in binary.imported_symbols} | set(binary.libraries)
+        exports = {str(symbol.name) for symbol in binary.exported_symbols}
+        imports = {str(symbol.name) for symbol in binary.imported_symbols} | set(map(str, binary.libraries))
     elif isinstance(binary, lief.MachO.Binary):
         machine = {"X86_64": "darwin-x86_64", "ARM64": "darwin-aarch64"}[binary.header.cpu_type.name]
-        exports = {symbol.name.removeprefix("_") for symbol in binary.exported_symbols} - _FROM_LINKER
-        imports = {symbol.name for symbol in binary.imported_symbols} - _FROM_LINKER
+        exports = {str(symbol.name).removeprefix("_") for symbol in binary.exported_symbols} - _FROM_LINKER
+        imports = {str(symbol.name) for symbol in binary.imported_symbols} - _FROM_LINKER
         if machine == "darwin-aarch64" or binary.has_code_signature:
             check_signature(path.read_bytes(), binary)
     elif isinstance(binary, lief.PE.Binary):
         machine = {"AMD64": "win32-x86_64"}[binary.header.machine.name]
-        exports = {entry.name for entry in binary.get_export().entries}
-        imports = {entry.name for library in binary.imports for entry in library.entries}
+        table = binary.get_export()
+        exports = {str(entry.name) for entry in table.entries} if table is not None else set()
+        imports = {str(entry.name) for library in binary.imports for entry in library.entries}
     else:
         raise WrongLibraryFile(f"{path} is no library")
     return LibraryFile(machine, frozenset(exports), frozenset(imports))
