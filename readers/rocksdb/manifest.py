@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from stateproc.errors import SnapshotError, UnsupportedSnapshot, Where
 from stateproc.readers.rocksdb.checksums import CRC32C, checksums
@@ -38,6 +39,7 @@ from stateproc.readers.rocksdb.key_ranges import KeySpan, overlaps
 
 _BLOCK = 32768
 _HEADER = struct.Struct("<IHB")
+_AT_ONCE = 1 << 12
 _TYPE_AT = 6
 """Checksums are of what begins with the type."""
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
@@ -47,63 +49,68 @@ _RECYCLABLE = 4
 
 def log_records(data: bytes, file: str) -> Iterator[tuple[int, bytes]]:
     """The offset and the content of each record. Raises CorruptSnapshot, UnsupportedSnapshot."""
-    fragments, problem = _fragments(data, file)
-    _check(data, fragments, file)
+    raw = np.frombuffer(data, np.uint8)
+    parts: list[bytes] = []
+    begin = after = 0
+    problem: SnapshotError | None = None
+    while after < len(data) and problem is None:
+        fragments, after, problem = _fragments(data, after, file)
+        _check(raw, fragments, file)
+        for at, start, end, step in fragments:
+            if (step in (_FULL, _FIRST)) != (not parts):
+                raise damaged(file, at, "the parts of a log record are not in order")
+            begin = at if not parts else begin
+            parts.append(data[start:end])
+            if step in (_FULL, _LAST):
+                yield begin, parts[0] if step == _FULL else b"".join(parts)
+                parts = []
     if problem is not None:
         raise problem
-    parts: list[bytes] = []
-    begin = 0
-    for at, start, end, step in fragments:
-        if (step in (_FULL, _FIRST)) != (not parts):
-            raise damaged(file, at, "the parts of a log record are not in order")
-        begin = at if not parts else begin
-        parts.append(data[start:end])
-        if step in (_FULL, _LAST):
-            yield begin, parts[0] if step == _FULL else b"".join(parts)
-            parts = []
     if parts:
         raise damaged(file, begin, "the log's last record is cut off")
 
 
-def _fragments(data: bytes, file: str) -> tuple[list[tuple[int, int, int, int]], SnapshotError | None]:
-    """Return the parts of records, and what is wrong after them.
+def _fragments(data: bytes, at: int, file: str) -> tuple[list[tuple[int, int, int, int]], int, SnapshotError | None]:
+    """Return the next parts of records, the position after them, and what is wrong there.
 
     A part is the offset of its header, the start and the end of its content, and its type, 1 to 4.
     """
     found: list[tuple[int, int, int, int]] = []
-    at = 0
-    while at < len(data):
+    while at < len(data) and len(found) < _AT_ONCE:
         left = _BLOCK - at % _BLOCK
         if left < _HEADER.size:
             at += left
             continue
         if len(data) - at < _HEADER.size:
-            return found, damaged(file, at, "the log ends within a record's header")
+            return found, at, damaged(file, at, "the log ends within a record's header")
         stored, length, kind = _HEADER.unpack_from(data, at)
         if kind == 0 and length == 0 and stored == 0:
             # RocksDB skips zeros as preallocated space; checkpoints copy the log up to its end only.
-            return found, damaged(file, at, "zeros where a log record should be")
+            return found, at, damaged(file, at, "zeros where a log record should be")
         recyclable = _FULL + _RECYCLABLE <= kind <= _LAST + _RECYCLABLE
         if not recyclable and not _FULL <= kind <= _LAST:
-            return found, UnsupportedSnapshot(
-                f"a log record of the type {kind}",
-                where=Where(file=file, offset=at),
-                advice="let Flink restore the snapshot and take a canonical savepoint of it",
+            return (
+                found,
+                at,
+                UnsupportedSnapshot(
+                    f"a log record of the type {kind}",
+                    where=Where(file=file, offset=at),
+                    advice="let Flink restore the snapshot and take a canonical savepoint of it",
+                ),
             )
         head = _HEADER.size + (4 if recyclable else 0)
         end = at + head + length
         if head + length > left or end > len(data):
-            return found, damaged(file, at, f"a log record of {length} bytes does not fit into its block")
+            return found, at, damaged(file, at, f"a log record of {length} bytes does not fit into its block")
         found.append((at, at + head, end, kind - _RECYCLABLE if recyclable else kind))
         at = end
-    return found, None
+    return found, at, None
 
 
-def _check(data: bytes, fragments: Sequence[tuple[int, int, int, int]], file: str) -> None:
-    """Check all checksums in one pass: a long log has thousands of short records. Raises CorruptSnapshot."""
+def _check(raw: npt.NDArray[np.uint8], fragments: Sequence[tuple[int, int, int, int]], file: str) -> None:
+    """Check the checksums of parts in one pass: a long log has thousands of them. Raises CorruptSnapshot."""
     if not fragments:
         return
-    raw = np.frombuffer(data, np.uint8)
     at, _, end, _ = np.array(fragments, np.int64).T
     stored = np.zeros(len(at), np.uint32)
     for byte in range(4):
@@ -116,6 +123,8 @@ def _check(data: bytes, fragments: Sequence[tuple[int, int, int, int]], file: st
 _MAX_LEVEL = 1 << 10
 _MAX_FILES = 1 << 17
 """Live files of a database: of 64 MiB each, as Flink's are, 8 TiB in one subtask."""
+_MAX_FAMILIES = _MAX_GROUP = 1 << 16
+"""Column families, one for each state, and changes that take effect together, one for each of these."""
 _SAFE_TO_IGNORE = 1 << 13
 _PATH_ID = 65
 BYTEWISE = ("", "leveldb.BytewiseComparator")
@@ -223,23 +232,25 @@ def read_manifest(data: bytes, file: str) -> tuple[ColumnFamily, ...]:
     """The column families of a database and their live files. Raises CorruptSnapshot, UnsupportedSnapshot."""
     families: dict[int, _Family] = {0: _Family("default")}
     group: list[tuple[int, _Edit]] = []
-    before = 0
+    before = files = 0
     for offset, record in log_records(data, file):
         try:
             edit = _read_edit(record, file, offset)
             if before and edit.left != before - 1:
                 raise ValueError(f"{edit.left} changes of a group are left, where {before} were before this one")
+            if edit.left > _MAX_GROUP:
+                raise ValueError(f"a group of {edit.left} changes")
             before = edit.left
             group.append((offset, edit))
             if before:
                 continue
             for place, one in group:
                 offset = place
-                _apply(one, families)
+                files += _apply(one, families)
         except ValueError as error:
             raise damaged(file, offset, f"a change of the manifest is damaged: {error}") from error
-        if sum(len(family.files) for family in families.values()) > _MAX_FILES:
-            raise damaged(file, offset, f"over {_MAX_FILES} files in one database")
+        if files > _MAX_FILES or len(families) > _MAX_FAMILIES:
+            raise damaged(file, offset, f"over {_MAX_FILES} files or {_MAX_FAMILIES} column families in one database")
         group = []
     if group:
         raise damaged(file, group[0][0], "the manifest ends within a group of changes")
@@ -249,26 +260,33 @@ def read_manifest(data: bytes, file: str) -> tuple[ColumnFamily, ...]:
     )
 
 
-def _apply(edit: _Edit, families: dict[int, _Family]) -> None:
-    """Apply one change: deletions before additions, as a file may only change its level. Raises ValueError."""
+def _apply(edit: _Edit, families: dict[int, _Family]) -> int:
+    """Apply one change: deletions before additions, as a file may only change its level.
+
+    Returns how many files there are more. Raises ValueError.
+    """
+    less = 0
     if edit.name is not None:
         if edit.family in families and edit.family != 0:
             raise ValueError(f"column family {edit.family} is added twice")
+        less = len(families[edit.family].files) if edit.family in families else 0
         families[edit.family] = _Family(edit.name)
     if edit.dropped:
-        families.pop(edit.family, None)
-        return
+        dropped = families.pop(edit.family, None)
+        return -less - (0 if dropped is None else len(dropped.files))
     family = families.get(edit.family)
     if family is None:
         raise ValueError(f"there is no column family {edit.family}")
     if edit.comparator is not None:
         family.comparator = edit.comparator
+    before = len(family.files)
     for key in edit.deleted:
         family.files.pop(key, None)
     for live in edit.added:
         if family.comparator in BYTEWISE and live.smallest.key > live.largest.key:
             raise ValueError("a file's smallest key is greater than its largest")
         family.files[live.level, live.number] = live
+    return len(family.files) - before - less
 
 
 def _new_file(edit: _Edit, *, sequences: bool = True, path: bool = False, fields: bool = False) -> LiveFile:

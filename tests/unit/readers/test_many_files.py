@@ -33,7 +33,7 @@ from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.rocksdb import DatabaseFile
 from stateproc.readers.rocksdb import database as rocksdb_database
 from stateproc.readers.rocksdb.database import database_files
-from stateproc.readers.rocksdb.manifest import ColumnFamily, log_records
+from stateproc.readers.rocksdb.manifest import ColumnFamily, log_records, read_manifest
 from stateproc.readers.rocksdb.splits import RocksDbSplit, rocksdb_splits
 from stateproc.readers.rocksdb.statistics import database_statistics
 from stateproc.readers.splits import SplitRequest, StateScan
@@ -151,25 +151,30 @@ def test_a_split_of_a_database_contains_only_its_own_tables(tmp_path: Path) -> N
     assert sizes[1] < 1.2 * sizes[0]
 
 
-def test_the_manifest_of_a_database_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    handle = database(tmp_path, 4)
+@pytest.fixture
+def parsed_manifests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The MANIFESTs that are parsed from now on."""
     read: list[str] = []
-    parse = rocksdb_database.read_manifest
 
-    def counted(data: bytes, file: str) -> Any:
+    def counted(data: bytes, file: str) -> tuple[ColumnFamily, ...]:
         read.append(file)
-        return parse(data, file)
+        return read_manifest(data, file)
 
     monkeypatch.setattr(rocksdb_database, "read_manifest", counted)
+    return read
+
+
+def test_the_manifest_of_a_database_is_parsed_once(tmp_path: Path, parsed_manifests: list[str]) -> None:
+    handle = database(tmp_path, 4)
     found = database_statistics(database_files(handle, location()))
     assert [(item.state, item.files, item.entries) for item in found] == [("other", 4, 1280), ("wanted", 4, 1280)]
-    assert len(read) == 1
+    assert len(parsed_manifests) == 1
     assert keys_of(planned(handle, 1)) == 1280
-    assert len(read) == 1, "planning and reading parse the same bytes"
+    assert len(parsed_manifests) == 1, "planning and reading parse the same bytes"
 
 
 def test_the_manifest_of_a_job_that_has_run_for_long_is_parsed_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, parsed_manifests: list[str]
 ) -> None:
     """Each checkpoint adds changes to it, of files that are soon gone."""
     files = database_files(database(tmp_path, 4), location())
@@ -178,18 +183,10 @@ def test_the_manifest_of_a_job_that_has_run_for_long_is_parsed_once(
     records = [content for _, content in log_records(data, name)]
     long = write_log([*records, *([b"\x03\x07"] * 20_000)])
     assert len(long) > 160_000
-    read: list[str] = []
-    parse = rocksdb_database.read_manifest
-
-    def counted(data: bytes, file: str) -> Any:
-        read.append(file)
-        return parse(data, file)
-
-    monkeypatch.setattr(rocksdb_database, "read_manifest", counted)
     for _ in range(3):
         found = rocksdb_database.column_families([DatabaseFile("MANIFEST-000004", InlineSource(name, long))])
-        assert found == parse(data, name)
-    assert read == [name]
+        assert found == read_manifest(data, name)
+    assert parsed_manifests == [name]
 
 
 def test_a_manifest_of_other_bytes_or_another_name_is_parsed_again(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import random
+import tracemalloc
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +21,11 @@ from stateproc.readers.rocksdb.compression import decompressed
 from stateproc.readers.rocksdb.database import family_files
 from stateproc.readers.rocksdb.format import MAX_SEQUENCE, block_handle, read_footer, varint
 from stateproc.readers.rocksdb.key_ranges import key_spans, runs_of
-from stateproc.readers.rocksdb.manifest import log_records
+from stateproc.readers.rocksdb.manifest import log_records, read_manifest
 from stateproc.readers.rocksdb.table import Index, spans
 from stateproc.readers.rocksdb.tombstones import Tombstone, fragments
 from stateproc.storage import InlineSource
+from stateproc.writers.formats.rocksdb.manifest import write_log
 from tests.helpers.damage import checked_reader_kernels
 from tests.helpers.rocksdb.databases import contents, database
 
@@ -152,6 +154,14 @@ def test_runs() -> None:
     assert runs_of([]) == ()
 
 
+def varint_of(number: int) -> bytes:
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
 def record(kind: int, content: bytes) -> bytes:
     crc = masked(crc32c(bytes([kind]) + content))
     return crc.to_bytes(4, "little") + len(content).to_bytes(2, "little") + bytes([kind]) + content
@@ -183,6 +193,31 @@ def test_fragments_of_log_records_are_joined() -> None:
 def test_damaged_logs_are_refused(data: bytes, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         list(log_records(data, "MANIFEST-1"))
+
+
+def test_records_without_content_take_no_memory() -> None:
+    """Seven bytes each: what is kept of them at once does not grow with the log."""
+    peaks = []
+    for blocks in (2, 16):
+        log = write_log([b""] * (blocks * 4681))
+        tracemalloc.start()
+        assert sum(1 for _ in log_records(log, "MANIFEST-1")) == blocks * 4681
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0]
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        ([b"\xac\x02\x81\x80\x04"], "a group of 65537 changes"),
+        ([b"\xc8\x01" + varint_of(n) + b"\xc9\x01\x01a" for n in range(1, 65_538)], "65536 column families"),
+    ],
+    ids=["group", "families"],
+)
+def test_what_no_database_has_so_many_of_is_refused(records: list[bytes], message: str) -> None:
+    with pytest.raises(CorruptSnapshot, match=message):
+        read_manifest(write_log(records), "MANIFEST-1")
 
 
 def test_a_comparator_other_than_bytewise_is_refused() -> None:
