@@ -11,6 +11,7 @@ only.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -21,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.flink.run_spa import RELEASES
 from benchmarks.start_up import LIMITS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,9 +52,11 @@ def bench(module: str, *arguments: str, kernels: str = "") -> dict[str, Any]:
     return dict(json.loads(out[out.index("{") :]))
 
 
-def state_processor(ours: dict[str, Any], path: Path, backend: str, *more: str) -> dict[str, Any]:
-    """Run Flink's State Processor API on the same files with two slots; ``ours``: the figures to compare with."""
-    command = [sys.executable, "-m", "benchmarks.flink.run_spa", str(path.resolve()), "--backend", backend, *more]
+def state_processor(ours: dict[str, Any], path: Path, release: str, backend: str, *more: str) -> dict[str, Any]:
+    """Run a Flink release's State Processor API on the same files with two slots; ``ours``: the figures to compare
+    with."""
+    command = [sys.executable, "-m", "benchmarks.flink.run_spa", str(path.resolve())]
+    command += ["--release", release, "--backend", backend, *more]
     out = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
     found = dict(json.loads(re.findall(r"\{.*\}", out, re.DOTALL)[-1]))
     return {**found, "times as fast here": ours["rows per second"] / found["rows_per_second"]}
@@ -61,10 +65,11 @@ def state_processor(ours: dict[str, Any], path: Path, backend: str, *more: str) 
 def bootstrap(keys: int, backends: Sequence[str]) -> dict[str, Any]:
     """Write a state of ``keys`` keys with this project and with the State Processor API under these backends."""
     figures = bench("writing", "bootstrap", str(keys))
-    for backend in backends:
+    ours = dict(figures)
+    for release, backend in itertools.product(RELEASES, backends):
         with tempfile.TemporaryDirectory() as directory:
-            spa = state_processor(figures, Path(directory) / "savepoint", backend, "--write", str(keys))
-        figures[f"state processor api, {backend}"] = spa
+            spa = state_processor(ours, Path(directory) / "savepoint", release, backend, "--write", str(keys))
+        figures[f"state processor api {release}, {backend}"] = spa
     return figures
 
 
@@ -73,7 +78,7 @@ WANTED: dict[str, tuple[str, float]] = {
     "of the rate of prebuilt batches": (">=", 0.9),
     "of the state's bytes": ("<=", 0.05),
     "reading, MB": ("<=", 200),
-    "times as fast here": (">=", 20),
+    **{f"state processor api {release}, times as fast here": (">=", 20) for release in RELEASES},
     **{f"{command[0]}, {run}, CPU seconds": ("<=", limits[0]) for command, limits in LIMITS.items() for run in RUNS},
     **{f"{command[0]}, {run}, megabytes": ("<=", limits[1]) for command, limits in LIMITS.items() for run in RUNS},
 }
@@ -131,9 +136,9 @@ def measure(figures: Report, keys: int, *, with_flink: bool) -> None:
         path = snapshot(keys, "incremental" if backend == "rocksdb" else "canonical")
         for kind in ("spark", "memory", "lookup"):
             figures[f"{name}, {kind}"] = bench("bench", kind, str(path))
-        if with_flink:
-            api = state_processor(figures[f"{name}, spark"], path, backend)
-            figures[f"{name}, state processor api"] = api
+        for release in RELEASES if with_flink else ():
+            api = state_processor(figures[f"{name}, spark"], path, release, backend)
+            figures[f"{name}, state processor api {release}"] = api
     figures["many files"] = bench("many_files")
     figures["carry-over"] = bench("writing", "carry", str(snapshot(keys, "canonical")))
     figures["memory of writing"] = bench("writing", "memory", str(snapshot(keys, "canonical")))

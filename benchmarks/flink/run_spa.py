@@ -1,7 +1,7 @@
-"""Flink 1.20's State Processor API on a snapshot of `make_fixtures.py --big`, to compare with.
+"""Flink's State Processor API on a snapshot of `make_fixtures.py --big`, to compare with.
 
-`python -m benchmarks.flink.run_spa SNAPSHOT [--backend rocksdb] [--limit ROWS] [--parallelism 2] [--memory 4g]
-[--option NAME=VALUE]` prints one line of JSON: rows, seconds (of the Flink job, without the JVM's start),
+`python -m benchmarks.flink.run_spa SNAPSHOT [--release 1.20] [--backend rocksdb] [--limit ROWS] [--parallelism 2]
+[--memory 4g] [--option NAME=VALUE]` prints one line of JSON: rows, seconds (of the Flink job, without the JVM's start),
 rows_per_second, max_rss_bytes. Java 17 is needed; the jars are those of `tests/helpers/flink/jars.py`. Flink loads all
 state before the first row, so that a limit tries the benchmark out, but says nothing about its speed.
 
@@ -29,7 +29,7 @@ from tests.helpers.flink.compilation import JAVA, compiled, core_folders
 HERE = Path(__file__).resolve().parent
 
 
-RELEASE = "1.20"
+RELEASES = ("1.20", "2.3")
 OPTIONS = {"hashmap": (), "rocksdb": ("state.backend.rocksdb.memory.managed=false",)}
 """State backend → Flink's options that it is run with."""
 
@@ -41,10 +41,11 @@ def command(
     memory: str = "4g",
     backend: str = "hashmap",
     options: Sequence[str] = (),
+    release: str = RELEASES[-1],
 ) -> list[str]:
     """The command that reads `snapshot`; fetches and compiles what it needs. A limit of 0 is none; `options`: Flink's,
     as NAME=VALUE."""
-    path = compiled(RELEASE, "core", [*core_folders(RELEASE), HERE / "java"])
+    path = compiled(release, "core", [*core_folders(release), HERE / "java"])
     arguments = [snapshot.resolve().as_uri(), str(parallelism), str(limit), backend, *OPTIONS[backend], *options]
     return [*JAVA, f"-Xmx{memory}", "-cp", path, "benchmarks.SpaRead", *arguments]
 
@@ -57,10 +58,11 @@ def writing(
     backend: str = "hashmap",
     source: str = "records",
     reuse: bool = False,
+    release: str = RELEASES[-1],
 ) -> list[str]:
     """The command that bootstraps the same state into the directory `target`; `source`: "records" that come whole, as
     rows of a DataFrame do, or "keys" of which they are made where they are stored; `reuse`: of objects by Flink."""
-    path = compiled(RELEASE, "core", [*core_folders(RELEASE), HERE / "java"])
+    path = compiled(release, "core", [*core_folders(release), HERE / "java"])
     arguments = [target.resolve().as_uri(), str(parallelism), str(keys), backend, source, str(reuse).lower()]
     return [*JAVA, f"-Xmx{memory}", "-cp", path, "benchmarks.SpaWrite", *arguments]
 
@@ -69,6 +71,7 @@ def main() -> int:
     """Runs the benchmark; the exit code is Java's."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("snapshot", type=Path, help="directory of the savepoint or checkpoint")
+    parser.add_argument("--release", choices=RELEASES, default=RELEASES[-1], help="of Flink")
     parser.add_argument("--write", type=int, metavar="KEYS", help="write a savepoint of so many keys there instead")
     parser.add_argument("--source", choices=("records", "keys"), default="records", help="what is written comes as")
     parser.add_argument("--backend", choices=("hashmap", "rocksdb"), default="hashmap", help="where Flink loads it")
@@ -81,12 +84,13 @@ def main() -> int:
     if given.write is not None:
         command_ = writing(
             given.snapshot, given.write, given.parallelism, given.memory, given.backend, given.source,
-            given.object_reuse,
+            given.object_reuse, given.release,
         )  # fmt: skip
         return subprocess.run(command_).returncode
-    return subprocess.run(
-        command(given.snapshot, given.limit, given.parallelism, given.memory, given.backend, given.option)
-    ).returncode
+    command_ = command(
+        given.snapshot, given.limit, given.parallelism, given.memory, given.backend, given.option, given.release
+    )
+    return subprocess.run(command_).returncode
 
 
 if __name__ == "__main__":

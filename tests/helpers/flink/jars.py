@@ -63,8 +63,8 @@ VALUE_LIBRARIES = {
 }
 """Classes that jobs of `tests/cases` keep in state, and serializers for them; what they depend on would bring another
 Kryo along."""
-STATE_PROCESSOR_API = "1.20.0"
-"""The newest of the 1.20 line that Maven Central has."""
+STATE_PROCESSOR_API = {"1.20": "1.20.0"}
+"""The newest of a line that Maven Central has, where it is not the line's version."""
 
 
 def line_number(release: str) -> tuple[int, int]:
@@ -78,7 +78,8 @@ def artifacts(release: str, set_name: str = "fixtures") -> list[Artifact]:
     if set_name == "core":
         names = ("streaming-java", "clients", "runtime", "statebackend-rocksdb")
         core = [("org.apache.flink", f"flink-{name}", RELEASES[release]) for name in names]
-        processor = ("org.apache.flink", "flink-state-processor-api", STATE_PROCESSOR_API)
+        version = STATE_PROCESSOR_API.get(release, RELEASES[release])
+        processor = ("org.apache.flink", "flink-state-processor-api", version)
         return [*core, processor, ("org.slf4j", "slf4j-nop", "1.7.36")]
     if set_name == "serializers":
         serializers = ["streaming-java", "table-runtime", "table-api-java-bridge", "avro"]

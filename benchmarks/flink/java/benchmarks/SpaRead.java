@@ -3,24 +3,24 @@ package benchmarks;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.util.Locale;
+import org.apache.flink.api.common.functions.OpenContext;
+import org.apache.flink.api.common.functions.RichFlatMapFunction;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.configuration.Configuration;
-import org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackend;
-import org.apache.flink.runtime.state.StateBackend;
-import org.apache.flink.runtime.state.hashmap.HashMapStateBackend;
+import org.apache.flink.runtime.state.StateBackendLoader;
 import org.apache.flink.state.api.OperatorIdentifier;
 import org.apache.flink.state.api.SavepointReader;
 import org.apache.flink.state.api.functions.KeyedStateReaderFunction;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
-import org.apache.flink.streaming.api.functions.sink.RichSinkFunction;
+import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 import org.apache.flink.util.Collector;
 
 /**
  * Flink's own reader on the savepoint of {@code make_fixtures.py --big}: the State Processor API reads every key's
- * customer and a sink counts them. Prints one line of JSON: rows, seconds, rows_per_second, max_rss_bytes.
+ * customer and a function counts them. Prints one line of JSON: rows, seconds, rows_per_second, max_rss_bytes.
  *
  * <p>Arguments: snapshot, parallelism, how many rows to read at most (0 is all), the state backend to load it into,
  * hashmap or rocksdb, and options as NAME=VALUE.
@@ -31,9 +31,8 @@ public final class SpaRead {
     public static void main(String[] arguments) throws Exception {
         int parallelism = Integer.parseInt(arguments[1]);
         long limit = Long.parseLong(arguments[2]);
-        StateBackend backend =
-                arguments[3].equals("rocksdb") ? new EmbeddedRocksDBStateBackend(true) : new HashMapStateBackend();
         Configuration configuration = new Configuration();
+        configuration.setString("state.backend.type", arguments[3]);
         configuration.setString("rest.bind-port", "0-65000");
         configuration.setString("pipeline.object-reuse", "true");
         for (int i = 4; i < arguments.length; i++) {
@@ -42,13 +41,16 @@ public final class SpaRead {
         }
         StreamExecutionEnvironment env =
                 StreamExecutionEnvironment.createLocalEnvironment(parallelism, configuration);
-        SavepointReader.read(env, arguments[0], backend)
+        ClassLoader classes = SpaRead.class.getClassLoader();
+        SavepointReader.read(
+                        env, arguments[0], StateBackendLoader.loadStateBackendFromConfig(configuration, classes, null))
                 .readKeyedState(
                         OperatorIdentifier.forUid("big"),
                         new Customers(limit == 0 ? Long.MAX_VALUE : limit / parallelism),
                         Types.LONG,
                         TypeInformation.of(fixtures.Big.Customer.class))
-                .addSink(new Count());
+                .flatMap(new Count())
+                .sinkTo(new DiscardingSink<>());
         long start = System.nanoTime();
         long rows = env.execute().getAccumulatorResult("rows");
         double seconds = (System.nanoTime() - start) / 1e9;
@@ -86,12 +88,15 @@ public final class SpaRead {
             this.share = share;
         }
 
-        @Override
-        public void open(Configuration parameters) {
+        /** What Flink 2 calls, and Flink 1.20 where it is there. */
+        public void open(OpenContext context) {
             profile =
                     getRuntimeContext()
                             .getState(new ValueStateDescriptor<>("profile", fixtures.Big.Customer.class));
         }
+
+        /** Abstract in Flink 1.20, unknown to Flink 2. */
+        public void open(Configuration parameters) {}
 
         @Override
         public void readKey(Long key, Context context, Collector<fixtures.Big.Customer> out) throws Exception {
@@ -102,11 +107,11 @@ public final class SpaRead {
     }
 
     /** Looks at no row, counts all. */
-    public static class Count extends RichSinkFunction<fixtures.Big.Customer> {
+    public static class Count extends RichFlatMapFunction<fixtures.Big.Customer, Long> {
         private long rows;
 
         @Override
-        public void invoke(fixtures.Big.Customer value, Context context) {
+        public void flatMap(fixtures.Big.Customer value, Collector<Long> out) {
             rows++;
         }
 

@@ -2,13 +2,13 @@ package benchmarks;
 
 import fixtures.Big.Customer;
 import java.util.Locale;
+import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.configuration.Configuration;
-import org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackend;
 import org.apache.flink.runtime.state.StateBackend;
-import org.apache.flink.runtime.state.hashmap.HashMapStateBackend;
+import org.apache.flink.runtime.state.StateBackendLoader;
 import org.apache.flink.state.api.OperatorIdentifier;
 import org.apache.flink.state.api.OperatorTransformation;
 import org.apache.flink.state.api.SavepointWriter;
@@ -35,8 +35,9 @@ public final class SpaWrite {
         configuration.setString("pipeline.object-reuse", arguments[5]);
         StreamExecutionEnvironment env =
                 StreamExecutionEnvironment.createLocalEnvironment(parallelism, configuration);
+        configuration.setString("state.backend.type", arguments[3]);
         StateBackend backend =
-                arguments[3].equals("rocksdb") ? new EmbeddedRocksDBStateBackend() : new HashMapStateBackend();
+                StateBackendLoader.loadStateBackendFromConfig(configuration, SpaWrite.class.getClassLoader(), null);
         OperatorIdentifier big = OperatorIdentifier.forUid("big");
         SavepointWriter writer = SavepointWriter.newSavepoint(env, backend, 128);
         if (arguments[4].equals("records")) {
@@ -109,9 +110,12 @@ public final class SpaWrite {
     private abstract static class Customers<T> extends KeyedStateBootstrapFunction<Long, T> {
         protected transient ValueState<Customer> profile;
 
-        @Override
-        public void open(Configuration parameters) {
+        /** What Flink 2 calls, and Flink 1.20 where it is there. */
+        public void open(OpenContext context) {
             profile = getRuntimeContext().getState(new ValueStateDescriptor<>("profile", Customer.class));
         }
+
+        /** Abstract in Flink 1.20, unknown to Flink 2. */
+        public void open(Configuration parameters) {}
     }
 }
