@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stateproc.codec.arrow_arrays import null_rows
+from stateproc.codec.uuid_text import uuid_bytes
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.kernels import byte_rows, fields, numbers
 from stateproc.keygroups.key_hash import KeyHash
@@ -147,6 +148,10 @@ def _bytes(column: pa.Array, _kind: KeyHash) -> FieldBytes:
     return FieldBytes(slots, tails)
 
 
+def _uuid(column: pa.Array, kind: KeyHash) -> FieldBytes:
+    return _bytes(uuid_bytes(column), kind)
+
+
 def _inline(item: bytes) -> int:
     return int.from_bytes(item, "little") | (0x80 | len(item)) << 56
 
@@ -172,6 +177,7 @@ FIELD_TYPES: dict[str, Callable[[pa.Array, KeyHash], FieldBytes]] = {
     "timestamp": _timestamp,
     "string": _bytes,
     "binary": _bytes,
+    "uuid": _uuid,
     "rowdata": _row,
 }
 """SQL field kind → its slots and variable part. CHAR is string, intervals are int (months) and long (ms)."""

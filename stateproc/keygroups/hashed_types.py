@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,9 @@ from stateproc.serializers.java.big_numbers import Big
 from stateproc.serializers.java.collections import ListOf, PlainArray
 from stateproc.serializers.java.scalars import Scalar
 from stateproc.serializers.java.structs import NullableOf, RowOf, TupleOf
-from stateproc.serializers.java.temporal import Temporal
+from stateproc.serializers.java.temporal import TEMPORAL, Temporal
+from stateproc.serializers.java.uuids import Uuid
+from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.serializers.table.layouts import unique
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
@@ -162,6 +165,25 @@ def _temporal(serializer: Any, ctx: LayoutContext) -> Hashed | None:
     return None if kind is None else Hashed(KeyHash(kind), _MOMENT, _nullable(_moment))
 
 
+def _uuid(serializer: Any, ctx: LayoutContext) -> Hashed:
+    return Hashed(KeyHash("uuid"), pa.string(), _nullable(_uuid_text))
+
+
+_LEFT_TO_KRYO: dict[str, Serializer] = {
+    "java.util.UUID": Uuid(),
+    **{f"java.time.{kind.name}": Temporal(kind) for kind in TEMPORAL if not kind.type.startswith("java.")},
+}
+"""Classes of known hash that Flink's type extraction leaves to Kryo → the serializer whose column Kryo's is like."""
+
+
+def _kryo(serializer: Any, ctx: LayoutContext) -> Hashed | None:
+    alike = _LEFT_TO_KRYO.get(serializer.class_name)
+    # Bytes where Kryo had a serializer of its own for the class, which nobody described.
+    if alike is None or serializer.layout(ctx).arrow_type != alike.layout(ctx).arrow_type:
+        return None
+    return hashed(alike, ctx)
+
+
 def _big(serializer: Any, ctx: LayoutContext) -> Hashed | None:
     name = "big_decimal" if serializer.scaled else "big_integer"
     return Hashed(KeyHash(name), serializer.layout(ctx).arrow_type, lambda value: value)
@@ -215,6 +237,8 @@ _BUILDERS: dict[type[Serializer], Callable[[Any, LayoutContext], Hashed | None]]
     PlainArray: _array,
     ListOf: _list,
     RowData: _row_data,
+    Uuid: _uuid,
+    Kryo: _kryo,
 }
 
 
@@ -236,6 +260,7 @@ _SQL: dict[str, tuple[str, pa.DataType, Callable[[Any], Any]]] = {
     "VARCHAR": ("string", pa.string(), lambda value: _text(value)),
     "BINARY": ("binary", pa.binary(), lambda value: _bytes(value)),
     "VARBINARY": ("binary", pa.binary(), lambda value: _bytes(value)),
+    "UUID": ("uuid", pa.string(), lambda value: _uuid_text(value)),
 }
 _TIMESTAMPS = frozenset({"TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE"})
 _ROWS = frozenset({"ROW", "STRUCTURED_TYPE"})
@@ -311,6 +336,10 @@ def _text(value: Any) -> Any:
     if isinstance(value, str) and "\ufffd" in value:
         raise UnknownHash  # stands for itself, or for bytes that are no text
     return value
+
+
+def _uuid_text(value: Any) -> str:
+    return str(UUID(str(value)))
 
 
 def _bytes(value: Any) -> bytes:

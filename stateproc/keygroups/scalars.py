@@ -12,7 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stateproc.codec.array_types import Ints, Longs
-from stateproc.codec.arrow_arrays import booleans_of
+from stateproc.codec.arrow_arrays import Unencodable, booleans_of
+from stateproc.codec.uuid_text import rows_of
 from stateproc.errors import InvalidOption
 from stateproc.keygroups import kernels
 from stateproc.keygroups.kernels import as_int32, byte_rows, fields, numbers
@@ -160,6 +161,17 @@ def double_value_hashes(array: pa.Array) -> Ints:
     return codes
 
 
+def uuid_hashes(array: pa.Array) -> Ints:
+    """java.util.UUID, given as text."""
+    if not is_text(array.type):
+        raise InvalidOption(f"UUIDs as text are expected where the column is {array.type}")
+    try:
+        halves = rows_of(array).view(">i8").astype(np.int64)
+    except Unencodable as error:
+        raise InvalidOption(f"a key is no UUID: {error.message}") from error
+    return long_hashes(halves[:, 0] ^ halves[:, 1])
+
+
 SCALARS: dict[str, Callable[[pa.Array], Ints]] = {
     "int": int_hashes,
     "short": int_hashes,
@@ -172,6 +184,7 @@ SCALARS: dict[str, Callable[[pa.Array], Ints]] = {
     "string": string_hashes,
     "big_integer": big_integer_hashes,
     "big_decimal": big_decimal_hashes,
+    "uuid": uuid_hashes,
     "string_data": string_data_hashes,
     "binary_row": binary_row_hash,
     # org.apache.flink.types

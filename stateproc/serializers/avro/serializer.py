@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -30,6 +29,7 @@ from stateproc.codec.layouts import (
     Number,
     StructLayout,
 )
+from stateproc.codec.uuid_text import uuid_bytes, uuid_texts
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 from stateproc.flink_versions import Release
 from stateproc.serializers.avro.json_values import plain_json, read_as_json
@@ -245,15 +245,6 @@ def unscaled_texts(values: pa.Array, scale: int, size: int) -> pa.Array:
             raise ValueError(f"{text} does not fit {size} bytes") from error
 
     return times.by_distinct(values, turn, pa.binary())
-
-
-def uuid_bytes(texts: pa.Array) -> pa.Array:
-    return times.by_distinct(texts, lambda text: uuid.UUID(text).bytes, pa.binary())
-
-
-def uuid_texts(values: pa.Array) -> pa.Array:
-    raws = values.to_pylist()
-    return pa.array([None if raw is None else str(uuid.UUID(bytes=raw)) for raw in raws], pa.string())
 
 
 def _timestamp(units: int, zone: str | None) -> Callable[[AvroType, LayoutContext], Layout]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -23,6 +25,8 @@ from stateproc.serializers.java.collections import ListOf, PlainArray
 from stateproc.serializers.java.scalars import Scalar
 from stateproc.serializers.java.structs import NullableOf, RowOf, TupleOf
 from stateproc.serializers.java.temporal import TEMPORAL, Temporal
+from stateproc.serializers.java.uuids import Uuid
+from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
 from tests.helpers.fixtures import Fixture, fixtures
@@ -170,6 +174,33 @@ def test_java_util_and_sql_dates_are_hashed_by_milliseconds(name: str) -> None:
 
 def sql_row(*types: LogicalType) -> RowData:
     return RowData(types, tuple(f"f{index}" for index in range(len(types))))
+
+
+ONE = UUID("f81d4fae-7dec-11d0-a765-00a0c91e6bf6")
+
+
+@pytest.mark.parametrize("serializer", [Uuid(), Kryo("java.util.UUID")], ids=["Flink 2.4", "Kryo"])
+def test_a_uuid_is_accepted_as_object_and_as_text(serializer: Serializer) -> None:
+    assert groups(serializer, ONE) == groups(serializer, str(ONE)) == in_group("uuid", str(ONE))
+    assert groups(serializer, "no uuid") is None
+    pair = TupleOf("org.apache.flink.api.java.tuple.Tuple2", (serializer, scalar("Long")))
+    assert groups(pair, {"f0": ONE, "f1": 1}) == groups(pair, [str(ONE), 1]) is not None
+    row = sql_row(LogicalType("UUID"))
+    assert groups(row, {"f0": ONE}) == groups(sql_row(LogicalType("BINARY")), {"f0": ONE.bytes}) is not None
+
+
+@pytest.mark.parametrize("name", ["LocalDate", "LocalTime", "LocalDateTime", "Instant"])
+def test_times_that_kryo_writes_are_hashed_as_others(name: str) -> None:
+    kryo = Kryo(f"java.time.{name}")
+    text = {"LocalDate": "2024-02-29", "LocalTime": "12:30:00.000000001"}.get(name, INSTANT.rstrip("Z"))
+    assert groups(kryo, text) == groups(temporal(name), text) is not None
+    assert groups(kryo, text, ctx=MICROS) == groups(temporal(name), text, ctx=MICROS)
+    own = Kryo(f"java.time.{name}", serializers=((f"java.time.{name}", "com.acme.Own"),))
+    assert groups(own, text, ctx=replace(EXACT, tail=True)) is None
+
+
+def test_other_keys_of_kryo_have_no_known_hash() -> None:
+    assert groups(Kryo("java.net.URI"), "https://acme.com") is None
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import random
 import struct
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -151,6 +152,30 @@ def test_hashing_a_string_with_a_truncated_character_reads_no_byte_after_it() ->
 def test_string_data_and_binary_rows_hash_their_bytes() -> None:
     expected = [murmur_bytes(text.encode("utf-8")) for text in TEXTS]
     assert string_data_hashes(pa.array(TEXTS)).tolist() == expected
+
+
+JAVA_UUIDS = {
+    "00000000-0000-0000-0000-000000000000": 0,
+    "ffffffff-ffff-ffff-ffff-ffffffffffff": 0,
+    "f81d4fae-7dec-11d0-a765-00a0c91e6bf6": -343263960,
+    "80000000-0000-0000-0000-000000000001": -2147483647,
+    "00000000-0000-0001-ffff-ffffffffffff": 1,
+}
+"""Text → what Java's UUID.hashCode returned."""
+
+
+def test_uuid() -> None:
+    texts = pa.array([*JAVA_UUIDS, None])
+    assert hash_codes(texts, KeyHash("uuid")).tolist() == [*JAVA_UUIDS.values(), 0]
+    for bad in (pa.array(["no uuid"]), pa.array([1])):
+        with pytest.raises(InvalidOption, match="UUID"):
+            hash_codes(bad, KeyHash("uuid"))
+    one = next(reversed(JAVA_UUIDS))
+    rows = pa.StructArray.from_arrays([pa.array([one, None])], ["f0"])
+    as_bytes = pa.StructArray.from_arrays([pa.array([UUID(one).bytes, None])], ["f0"])
+    assert binary_rows(rows, KeyHash("rowdata", (KeyHash("uuid"),))).equals(
+        binary_rows(as_bytes, KeyHash("rowdata", (KeyHash("binary"),)))
+    )
 
 
 def test_big_integer() -> None:
