@@ -7,14 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
+from stateproc import types
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.flink_versions import DEFAULT, Release
 from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.options import open_arguments, parse_options
 from stateproc.options.definition import option_texts
+from stateproc.serializers import Serializer
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.uris import absolute
+from stateproc.types.files import read_type
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.bootstrap.state_registration import Type, check_name
@@ -25,6 +28,7 @@ from stateproc.writers.rewrite.existing_operator import (
     DeleteEdit,
     ExistingOperator,
     TtlEdit,
+    TypeEdit,
     UpdateEdit,
     now_ms,
 )
@@ -351,6 +355,40 @@ class SavepointWriter(SinkEdits):
             )
         return self._edit_rows(uid, state, UpdateEdit(texts, _condition(where, "update_rows(uid, state, set"), flatten))
 
+    def evolve_type(
+        self,
+        uid: str,
+        state: str,
+        to: Type,
+        *,
+        rename: Mapping[str, str] | None = None,
+        assignments: str | Sequence[str] = (),
+    ) -> SavepointWriter:
+        """Give the values of a keyed state another type. Fields are matched by name; keys and all else stay.
+
+        Fields that both types have are kept, and widened where the new type is wider; fields that the new type does
+        not have are removed. A field that the old type does not have needs a rename or an assignment.
+
+        Args:
+            uid: the operator's uid or uid hash.
+            state: the name of a keyed state: value, reducing, aggregating, list, map.
+            to: the new type of values, of list elements, of map values: one of ``stateproc.types``, its text, the name
+                of a class that the option ``classes`` describes, or ``@FILE`` (`read_type`).
+            rename: fields with another name, as they were and as they are: ``{"address.zip": "address.postcode"}``.
+            assignments: fields that are given by SQL expressions over the old columns: ``value.note = 'none'``. Of
+                elements of lists ``list_element.note``, of values of maps ``map_value.note``.
+        """
+        texts = (assignments,) if isinstance(assignments, str) else tuple(assignments)
+        if not all(isinstance(text, str) and text.strip() for text in texts):
+            raise InvalidOption(
+                f"the assignments {assignments!r}", advice="give them as text: assignments=\"value.note = 'none'\""
+            )
+        operator = self._existing(uid)
+        operator.check_state(state)
+        value = _type_of(to, operator.operator.options.context.classes)
+        operator.edits.set_type(state, TypeEdit(value, dict(rename or {}), texts))
+        return self
+
     def with_hash_function(self, uid: str, hash_function: str | HashCodes) -> SavepointWriter:
         """Specify the ``hashCode`` of keys whose class has its own (POJOs, case classes).
 
@@ -480,6 +518,13 @@ def _condition(where: Any, call: str) -> str:
     if not isinstance(where, str) or not where.strip():
         raise InvalidOption(f"the condition {where!r}", advice=f"give it as text: {call}, 'key = 42')")
     return where
+
+
+def _type_of(given: Type, classes: Mapping[str, Any]) -> Serializer:
+    """Return a type that a user gave. Raises InvalidOption, MissingFile."""
+    if isinstance(given, str) and given.startswith("@"):
+        return read_type(given[1:])
+    return types.Extracted(given, classes) if isinstance(given, str) and given in classes else types.of(given)
 
 
 def _release_of(source: Snapshot) -> Release:

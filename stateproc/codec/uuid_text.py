@@ -11,9 +11,8 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from stateproc.codec.arrow_arrays import row_bytes_of, with_nulls
+from stateproc.codec.arrow_arrays import null_rows, row_bytes_of, with_nulls
 from stateproc.codec.errors import BadValue
 from stateproc.codec.temporal import by_distinct, nulls
 
@@ -27,10 +26,9 @@ _NO_DIGIT = 255
 _VALUE = np.full(256, _NO_DIGIT, dtype=np.uint8)
 _VALUE[_DIGIT] = np.arange(16)
 _VALUE[np.frombuffer(b"ABCDEF", dtype=np.uint8)] = np.arange(10, 16)
-_NULL = pa.scalar(str(UUID(int=0)).encode(), pa.large_binary())
 
 UuidBytes = npt.NDArray[np.uint8]
-"""The bytes of UUIDs: [rows, 16], one row behind the other."""
+"""The bytes of UUIDs: [rows, 16], contiguous."""
 
 
 def uuid_texts(raws: pa.Array) -> pa.Array:
@@ -53,22 +51,31 @@ def texts_of(rows: UuidBytes, null: npt.NDArray[np.bool_]) -> pa.Array:
 
 def rows_of(texts: pa.Array) -> UuidBytes:
     """Return the bytes of UUIDs given as text, zeros at nulls. Raises Unencodable for text that is no UUID."""
-    pieces = row_bytes_of(pc.fill_null(texts.cast(pa.large_binary()), _NULL))
+    pieces = row_bytes_of(texts.drop_null())
     if (pieces.lengths == _LENGTH).all():
         characters = pieces.data[pieces.offsets[0] : pieces.offsets[-1]].reshape(-1, _LENGTH)
         digits = _VALUE[characters[:, _DIGITS]]
         if (digits != _NO_DIGIT).all() and (characters[:, _DASHES] == _DASH).all():
-            return np.ascontiguousarray(digits[:, 0::2] << 4 | digits[:, 1::2], dtype=np.uint8)
+            return _spread(np.ascontiguousarray(digits[:, 0::2] << 4 | digits[:, 1::2], dtype=np.uint8), texts)
     # Other spellings: without dashes, in braces.
     return _rows_of(by_distinct(texts, lambda text: UUID(text).bytes, pa.binary()))
 
 
 def _rows_of(raws: pa.Array) -> UuidBytes:
-    pieces = row_bytes_of(pc.fill_null(raws, pa.scalar(bytes(SIZE), raws.type)))
+    pieces = row_bytes_of(raws.drop_null())
     wrong = pieces.lengths[pieces.lengths != SIZE]
     if len(wrong):
         raise BadValue(f"a UUID of {wrong[0]} bytes")
-    return pieces.data[pieces.offsets[0] : pieces.offsets[-1]].reshape(-1, SIZE)
+    return _spread(pieces.data[pieces.offsets[0] : pieces.offsets[-1]].reshape(-1, SIZE), raws)
+
+
+def _spread(rows: UuidBytes, array: pa.Array) -> UuidBytes:
+    """Return rows of all values of a column, given those that are not null."""
+    if not array.null_count:
+        return rows
+    found = np.zeros((len(array), SIZE), dtype=np.uint8)
+    found[~null_rows(array)] = rows
+    return found
 
 
 def _fixed(rows: UuidBytes) -> pa.FixedSizeBinaryArray:

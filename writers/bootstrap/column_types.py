@@ -81,10 +81,10 @@ def conformed(array: pa.Array, wanted: pa.DataType | None) -> pa.Array:
         fields = [pa.field("key", keys.type, nullable=False), pa.field("value", items.type)]
         pairs = pa.StructArray.from_arrays([keys, items], fields=fields)
         kind = pa.map_(keys.type, items.type)
-        return _rebuilt(array, kind, pairs)
+        return rebuilt(array, kind, pairs)
     if pa.types.is_list(found) and pa.types.is_list(wanted):
         values = conformed(array.values, wanted.value_type)
-        return _rebuilt(array, pa.list_(values.type), values)
+        return rebuilt(array, pa.list_(values.type), values)
     return array
 
 
@@ -93,7 +93,7 @@ def has_positional_names(names: list[str]) -> bool:
     return names in ([f"f{n}" for n in range(len(names))], [f"_{n}" for n in range(1, len(names) + 1)])
 
 
-def _rebuilt(array: pa.Array, kind: pa.DataType, child: pa.Array) -> pa.Array:
+def rebuilt(array: pa.Array, kind: pa.DataType, child: pa.Array) -> pa.Array:
     """Return the list (or map) with another child array."""
     return pa.Array.from_buffers(kind, len(array), array.buffers()[:2], offset=array.offset, children=[child])
 

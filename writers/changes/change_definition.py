@@ -146,6 +146,13 @@ def _offsets(given: Any) -> dict[str, int | str]:
     return {name: value if value in OFFSET_WORDS else whole_number(value) for name, value in given.items()}
 
 
+def _names(given: Any) -> dict[str, str]:
+    is_object = isinstance(given, Mapping)
+    if not is_object or not all(isinstance(name, str) and name for pair in given.items() for name in pair):
+        raise ValueError("an object of names and names")
+    return dict(given)
+
+
 def _settings(given: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping) or not all(isinstance(name, str) and name for name in given):
         raise ValueError("an object of names and values")
@@ -171,6 +178,9 @@ COUNTS = ChangeFieldType(
 _OFFSETS = {"type": "object", "additionalProperties": {"anyOf": [{"type": "integer"}, {"enum": [*OFFSET_WORDS]}]}}
 OFFSETS = ChangeFieldType("offsets", _offsets, _OFFSETS, "TOPIC:PARTITION=OFFSET", shape="pairs")
 TOPIC_OFFSETS = ChangeFieldType("offsets", _offsets, _OFFSETS, "TOPIC=OFFSET", shape="pairs")
+NAMES = ChangeFieldType(
+    "names by name", _names, {"type": "object", "additionalProperties": _NAME}, "OLD=NEW", shape="pairs"
+)
 SETTINGS = ChangeFieldType(
     "settings",
     _settings,

@@ -15,6 +15,7 @@ from stateproc.writers.changes.change_definition import (
     DURATION,
     FLAG,
     MOMENT,
+    NAMES,
     OFFSETS,
     SETTINGS,
     TEXT,
@@ -139,6 +140,32 @@ class UpdateRows:
         """Set the columns. Raises NotFound, InvalidOption."""
         for state in self.state:
             writer.update_rows(self.uid, state, self.set, self.where, flatten=bool(self.flatten))
+
+
+@dataclass(frozen=True)
+class EvolveType:
+    """Give the values of states another type."""
+
+    uid: str = change_field(TEXT, UID)
+    state: tuple[str, ...] = change_field(TEXTS, "a keyed state")
+    to: str = change_field(
+        TEXT,
+        "the new type of values, list elements or map values, in words (docs/naming-types.md); the name of a class "
+        "that --classes describes; or @FILE with words, an Avro schema or a description of classes, the first the type",
+    )
+    rename: Mapping[str, str] | None = change_field(
+        NAMES, "a field with another name, as it was and as it is", default=None
+    )
+    set: tuple[str, ...] | None = change_field(
+        ASSIGNMENTS,
+        "a field that an expression over the old columns gives: \"value.note = 'none'\"; list_element, map_value",
+        default=None,
+    )
+
+    def apply(self, writer: SavepointWriter) -> None:
+        """Give the values the type. Raises NotFound, InvalidOption, MissingFile."""
+        for state in self.state:
+            writer.evolve_type(self.uid, state, self.to, rename=self.rename, assignments=self.set or ())
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from stateproc.writers.changes.snapshot_changes import (
     DropPending,
     DropState,
     EnableTtl,
+    EvolveType,
     PurgeExpired,
     RenameOperator,
     RenameState,
@@ -117,6 +118,24 @@ CHANGES: tuple[ChangeDefinition, ...] = (
             "set": ["value.total = 0"],
             "where": "key = 42",
             "flatten": False,
+        },
+    ),
+    ChangeDefinition(
+        "evolve-type",
+        EvolveType,
+        "give the values of states another type: fields added, removed, renamed, widened",
+        ("evolve-type",),
+        (
+            "--uid orders --state totals --to Long",
+            "--uid orders --state last --to com.acme.Order --classes classes.json --rename customer=buyer "
+            "--set \"value.note = 'none'\"",
+        ),
+        {
+            "uid": "orders",
+            "state": ["totals"],
+            "to": "Long",
+            "rename": {"customer": "buyer"},
+            "set": ["value.note = 'none'"],
         },
     ),
     ChangeDefinition(

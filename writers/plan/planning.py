@@ -139,6 +139,9 @@ def _own_changes(name: str, operator: ExistingOperator, count: bool) -> Iterator
     if name in edits.ttl:
         yield _TTL[edits.ttl[name].action]
     yield from operator.row_edits(name, count=count)
+    evolution = operator.type_change(name)
+    if evolution is not None:
+        yield from evolution.words
 
 
 def _conversions(info: StateMetaInfo, operator: ExistingOperator, release: Release) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -59,6 +59,7 @@ from stateproc.writers.rewrite.rekey import (
 from stateproc.writers.rewrite.row_deletion import RowDeletion, row_deletion
 from stateproc.writers.rewrite.row_update import RowUpdate, row_update
 from stateproc.writers.rewrite.ttl import TtlChange, ttl_off, ttl_on, ttl_purge, with_ttl, without_ttl
+from stateproc.writers.rewrite.type_evolution import TypeEvolution, type_evolution
 from stateproc.writers.write_spec import OperatorWriteSpec, WriteSpec
 from stateproc.writers.write_task import Encoder, FileOf, Source, in_parts, row_encoding
 
@@ -117,19 +118,34 @@ class UpdateEdit:
         return f"{rows} updated: {', '.join(self.assignments)} where {self.where}"
 
 
+@dataclass(frozen=True)
+class TypeEdit:
+    """Another type of a state's values: fields with another name, and fields that expressions give."""
+
+    value: Serializer
+    renames: Mapping[str, str]
+    assignments: tuple[str, ...]
+
+    def change(self, state: StateDescriptor, operator: OperatorContext, names: Sequence[str]) -> TypeEvolution:
+        """The change of this state's entries. Raises InvalidOption, UnsupportedSnapshot."""
+        return type_evolution(state, self.value, self.renames, self.assignments, operator, names)
+
+
 @dataclass
 class Edits:
     """The edits of one operator.
 
-    ``rows``: edits of rows, in the order in which they are made. ``states``: callbacks that add states from DataFrames
-    to the operator's bootstrap; each replaces that of its name. ``offsets``: new offsets of a KafkaSource, in their
-    order. ``elements``: edits of rows of operator states. ``emptied``: operator states that lose all elements.
+    ``rows``: edits of rows, in the order in which they are made. ``types``: other types of values, after them.
+    ``states``: callbacks that add states from DataFrames to the operator's bootstrap; each replaces that of its name.
+    ``offsets``: new offsets of a KafkaSource, in their order. ``elements``: edits of rows of operator states.
+    ``emptied``: operator states that lose all elements.
     """
 
     dropped: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
     ttl: dict[str, TtlEdit] = field(default_factory=dict)
     rows: dict[str, list[DeleteEdit | UpdateEdit]] = field(default_factory=dict)
+    types: dict[str, TypeEdit] = field(default_factory=dict)
     states: list[Callable[[OperatorBootstrap], object]] = field(default_factory=list)
     hash_function: str | HashCodes | None = None
     offsets: list[OffsetsEdit] = field(default_factory=list)
@@ -139,12 +155,17 @@ class Edits:
     @property
     def touch_keyed(self) -> bool:
         """Whether the operator's keyed state has to be rewritten."""
-        return bool(self.dropped or self.renamed or self.ttl or self.rows or self.states)
+        return bool(self.dropped or self.renamed or self.ttl or self.rows or self.types or self.states)
 
     @property
     def touch_operator_state(self) -> bool:
         """Whether the operator's operator state has to be written anew."""
         return bool(self.offsets or self.emptied or self.elements)
+
+    def set_type(self, state: str, edit: TypeEdit) -> None:
+        if state in self.types:
+            raise InvalidOption(f"the type of state {state!r} is changed twice", advice="change it once in a write")
+        self.types[state] = edit
 
     def set_ttl(self, state: str, edit: TtlEdit) -> None:
         if state in self.ttl:
@@ -161,19 +182,23 @@ def now_ms() -> int:
 
 @dataclass(frozen=True)
 class EditedSplit:
-    """A split of a state's entries, and the edits of its entries: rows, time to live, key groups, version of Kryo."""
+    """A split of a state's entries, and the edits of its entries: rows, type of values, time to live, key groups,
+    version of Kryo."""
 
     split: CarriedSplit | CarriedTogether
     ttl: TtlChange | None = None
     rekey: Rekey | None = None
     rows: tuple[RowDeletion | RowUpdate, ...] = ()
     kryo: KryoConversion | None = None
+    type: TypeEvolution | None = None
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """RAW_ENTRIES as they are to be written."""
         entries: Iterable[pa.RecordBatch] = self.split.read()
         for change in self.rows:
             entries = change.batches(entries)
+        if self.type is not None:
+            entries = self.type.batches(entries)
         if self.ttl is not None:
             entries = self.ttl.batches(entries)
         if self.rekey is not None:
@@ -235,6 +260,12 @@ class ExistingOperator:
     def check_release(self, release: Release) -> None:
         """Raise UnsupportedSnapshot if a state that stays means other values in this release."""
         rows = [item.declared for item in self._rows()]
+        if self.edits.types and self.upgrade(release) is not None:
+            raise InvalidOption(
+                f"values get another type, and those of Kryo are converted for Flink {release}, in one write",
+                where=Where(operator=self.operator.display, state=min(self.edits.types)),
+                advice="change the type in a write of its own, and upgrade what it wrote",
+            )
         if self.upgrade(release) is None or self.operator.unreadable_keyed_files:
             check_kryo(self.operator, release, {*self.edits.dropped, *(item.name for item in rows)})
         if rows and self.header.key is not None:
@@ -326,7 +357,7 @@ class ExistingOperator:
         header, rows = self.header, self._rows()
         if header.key is None:
             return None
-        infos = [self._edited(header.carried(name)) for name in header.names if self._stays(name, rows)]
+        infos = [self._edited(header.carried(name), release) for name in header.names if self._stays(name, rows)]
         upgrade, key, key_snapshot = self.upgrade(release), header.key, header.key_snapshot
         if upgrade is not None:
             infos = [upgrade.info(info) for info in infos]
@@ -377,10 +408,10 @@ class ExistingOperator:
                 where=Where(operator=self.operator.display, state=min(made & self.edits.dropped)),
                 advice="a state from a DataFrame replaces the one of its name: do not drop that",
             )
-        edited = made & self.edits.rows.keys()
+        edited = made & (self.edits.rows.keys() | self.edits.types.keys())
         if edited:
             raise InvalidOption(
-                "rows are deleted or updated of a state that comes from a DataFrame",
+                "rows are deleted or updated, or get another type, of a state that comes from a DataFrame",
                 where=Where(operator=self.operator.display, state=min(edited)),
                 advice="change the DataFrame, or the rows in a second write",
             )
@@ -401,7 +432,10 @@ class ExistingOperator:
     def _stays(self, name: str, rows: Sequence[KeyedRows]) -> bool:
         return name not in self.edits.dropped and all(item.declared.name != name for item in rows)
 
-    def _edited(self, info: StateMetaInfo) -> StateMetaInfo:
+    def _edited(self, info: StateMetaInfo, release: Release) -> StateMetaInfo:
+        evolution = self.type_change(info.name)
+        if evolution is not None:
+            info = evolution.info(info, release)
         edit = self.edits.ttl.get(info.name)
         if edit is not None and edit.action != "purge":
             info = with_ttl(info) if edit.action == "on" else without_ttl(info)
@@ -413,9 +447,10 @@ class ExistingOperator:
         """The splits of a state that stays, with the changes of their entries."""
         ttl, key_groups = self._entry_changes(name, state_id, mine)
         changes, kryo = self._row_changes(name), self.conversion(name, release)
+        evolution = self.type_change(name)
         for split in carried_splits(self.operator, name, state_id):
             touched = tuple(it for it in changes if it.selection.touches(split.key_groups))
-            yield EditedSplit(split, ttl, key_groups, touched, kryo)
+            yield EditedSplit(split, ttl, key_groups, touched, kryo, evolution)
 
     def _entry_changes(
         self, name: str, state_id: int, mine: OperatorWriteSpec
@@ -424,7 +459,8 @@ class ExistingOperator:
         edit, context = self.edits.ttl.get(name), self.operator.options.context
         ttl, key_groups = None, None
         if edit is not None:
-            ttl = edit.change(self.header.keyed(name, state_id), context)
+            state, evolution = self.header.keyed(name, state_id), self.type_change(name)
+            ttl = edit.change(state if evolution is None else replace(state, value=evolution.value), context)
         if mine.max_parallelism != self.operator.max_parallelism:
             state = self.header.keyed(name, state_id)
             function = self._hash_function(by_default=True)
@@ -442,6 +478,13 @@ class ExistingOperator:
         """The edits of a state's rows, in their order. Raises InvalidOption, UnsupportedSnapshot."""
         names, own = self.header.names, self.operator.context
         return tuple(edit.change(self.header.keyed(name), own, names) for edit in self.edits.rows.get(name, ()))
+
+    def type_change(self, name: str) -> TypeEvolution | None:
+        """The change of the type of a state's values. Raises InvalidOption, UnsupportedSnapshot."""
+        edit = self.edits.types.get(name)
+        if edit is None:
+            return None
+        return edit.change(self.header.keyed(name), self.operator.context, self.header.names)
 
     def row_edits(self, name: str, *, count: bool) -> list[str]:
         """Return what a plan says of the edits of a state's rows.
@@ -495,6 +538,7 @@ class ExistingOperator:
         for state_id, name in enumerate(self._kept_names()):
             self._entry_changes(name, state_id, mine)
             self._row_changes(name)
+            self.type_change(name)
 
     @property
     def declared_states(self) -> list[tuple[str, str]]:
@@ -562,7 +606,7 @@ def _joined(items: Iterable[EditedSplit]) -> Iterator[EditedSplit]:
     """Combine the splits of which nothing changes, so that each file is read once."""
     unchanged: list[CarriedSplit] = []
     for item in items:
-        edits = (item.ttl, item.rekey, item.kryo)
+        edits = (item.ttl, item.rekey, item.kryo, item.type)
         if all(edit is None for edit in edits) and not item.rows and isinstance(item.split, CarriedSplit):
             unchanged.append(item.split)
         else:

@@ -18,7 +18,7 @@ from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.model.operator import Operator
 from stateproc.readers.header_reader import read_whole_header
 from stateproc.readers.merged_snapshots import DifferentSerializersError, merged_info, merged_key
-from stateproc.readers.state_descriptor import StateDescriptor, keyed_state, timer_state_name
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind, keyed_state, timer_state_name
 from stateproc.readers.timers import RawTimers, TimerService, open_raw_timers
 from stateproc.serializers import Serializer, proxied_snapshot, read_proxied, read_versioned
 from stateproc.serializers.runtime.streaming import Timer
@@ -273,6 +273,20 @@ def classic(info: StateMetaInfo) -> StateMetaInfo:
         value = composite_of(_MAP, 1, (versioned_of(user_key), value)).versioned()
     snapshots["VALUE_SERIALIZER"] = PROXY + value
     return with_snapshots(replace(info, backend_type=KEY_VALUE), snapshots)
+
+
+def with_value_snapshot(info: StateMetaInfo, kind: StateKind, snapshot: bytes) -> StateMetaInfo:
+    """Return the state with another type of values, list elements or map values; ``snapshot``: theirs, proxied.
+
+    Raises UnsupportedSnapshot for a map whose snapshot is no plain composite.
+    """
+    value = versioned_of(snapshot)
+    if kind is StateKind.LIST:
+        value = composite_of(_LIST, 1, (value,)).versioned()
+    elif kind is StateKind.MAP:
+        user_key = raw_composite(versioned_of(info.snapshots["VALUE_SERIALIZER"]), info.name).parts[0]
+        value = composite_of(_MAP, 1, (user_key, value)).versioned()
+    return with_snapshots(info, {**info.snapshots, "VALUE_SERIALIZER": PROXY + value})
 
 
 def _classic_ttl(value: bytes, state: str) -> bytes:

@@ -61,20 +61,23 @@ class Assignment:
         return ".".join(self.path)
 
 
-def parsed_assignments(texts: Sequence[str], settable: Settable, schema: pa.Schema) -> tuple[Assignment, ...]:
+def parsed_assignments(
+    texts: Sequence[str], settable: Settable, schema: pa.Schema, after: pa.Schema | None = None
+) -> tuple[Assignment, ...]:
     """Parse assignments ``column = expression``.
 
     Args:
         texts: The assignments.
         settable: What can be set.
         schema: The columns of the rows, with dates and times as Arrow's types.
+        after: The columns that are set, if those are others.
 
     Raises:
         InvalidOption: A text is no assignment, or sets what is no column, cannot be set or is set already.
     """
     found: list[Assignment] = []
     for text in texts:
-        one = _parsed(text, settable, schema)
+        one = _parsed(text, settable, schema, schema if after is None else after)
         for path in (other.path for other in found):
             if one.path[: len(path)] == path or path[: len(one.path)] == one.path:
                 raise InvalidOption(
@@ -84,24 +87,24 @@ def parsed_assignments(texts: Sequence[str], settable: Settable, schema: pa.Sche
     return tuple(found)
 
 
-def _parsed(text: str, settable: Settable, schema: pa.Schema) -> Assignment:
+def _parsed(text: str, settable: Settable, schema: pa.Schema, after: pa.Schema) -> Assignment:
     where = Where(state=settable.state)
     equals = next((found.start() for found in _EQUALS.finditer(text) if found["equals"]), None)
     if equals is None:
         raise InvalidOption(f"set: {text!r} is no assignment", where=where, advice=_FORM)
     try:
-        tree = parse(text[:equals], schema).tree
+        tree = parse(text[:equals], after).tree
         expression = parse(text[equals + 1 :], schema)
     except InvalidOption as error:
-        raise _of_set(error) from error
-    path = resolved_path(tree, schema) if tree["class"] == "COLUMN_REF" else None
+        raise of_set(error) from error
+    path = resolved_path(tree, after) if tree["class"] == "COLUMN_REF" else None
     if path is None:
         raise InvalidOption(f"set: {text[:equals].strip()!r} is no column or field", where=where, advice=_FORM)
     if path[0] != settable.column:
         raise InvalidOption(
             f"set: {path[0]!r} of {settable.kind} cannot be set", where=where, advice=_advice(path[0], settable)
         )
-    return Assignment(tuple(path), expression.text, expression.columns)
+    return Assignment(tuple(path), expression.text.strip(), expression.columns)
 
 
 def _advice(column: str, settable: Settable) -> str:
@@ -112,7 +115,7 @@ def _advice(column: str, settable: Settable) -> str:
     return f"keys stay: set {settable.column}, or read the state as rows and write it anew"
 
 
-def _of_set(error: InvalidOption) -> InvalidOption:
+def of_set(error: InvalidOption) -> InvalidOption:
     """Return the error of an expression that is no condition."""
     return InvalidOption("set: " + error.message.removeprefix("where: "), where=error.where, advice=error.advice)
 
@@ -170,9 +173,9 @@ class RowAssignments:
                 expression = RowExpression(parse(one.expression, self.temporal), self.rows, self.temporal)
                 given = expression.type
             except InvalidOption as error:
-                raise _of_set(error) from error
+                raise of_set(error) from error
             wanted = self._type(one)
-            if _family(given) not in (_family(wanted), "null"):
+            if family(given) not in (family(wanted), "null"):
                 raise InvalidOption(
                     f"set: {one.target} is {wanted}, and the expression {given}",
                     where=Where(state=self.settable.state),
@@ -185,7 +188,7 @@ class RowAssignments:
         """The type of a column or field that is set, with dates and times as Arrow's types."""
         found: pa.DataType = self.temporal.field(one.path[0]).type
         for name in one.path[1:]:
-            found = _plain(found).field(name).type
+            found = plain(found).field(name).type
         return found
 
     def _with_values(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -196,9 +199,9 @@ class RowAssignments:
             try:
                 value = expression.values(rows)
             except InvalidOption as error:
-                raise _of_set(error) from error
+                raise of_set(error) from error
             try:
-                if not _fits(value, wanted := self._type(one)):
+                if not fits(value, wanted := self._type(one)):
                     raise Unencodable(f"{value.type} does not fit {wanted}", 0)
                 column = with_field(column, one.path[1:], value)
             except Unencodable as error:
@@ -224,12 +227,17 @@ class RowAssignments:
             raise error.at(state=self.settable.state) from error
 
     def _misfit(self, rows: pa.RecordBatch, row: int, message: str, advice: str | None = None) -> InvalidRows:
-        shown = ", ".join(f"{name}={_shown(rows.column(name)[row])}" for name in rows.schema.names if name in _ROW)
         return InvalidRows(
-            f"set: {message} (row: {shown})",
+            f"set: {message} ({row_text(rows, row)})",
             where=Where(state=self.settable.state),
             advice=advice or "set a value of the column's type, or exclude such rows by the condition",
         )
+
+
+def row_text(rows: pa.RecordBatch, row: int) -> str:
+    """Return which row it is, for messages."""
+    shown = ", ".join(f"{name}={_shown(rows.column(name)[row])}" for name in rows.schema.names if name in _ROW)
+    return f"row: {shown}"
 
 
 def _shown(value: pa.Scalar) -> str:
@@ -243,22 +251,22 @@ def _are_equal(one: RowBytes, two: RowBytes) -> bool:
     return np.array_equal(starts, others) and np.array_equal(content, other)
 
 
-def _fits(values: pa.Array, wanted: pa.DataType) -> bool:
+def fits(values: pa.Array, wanted: pa.DataType) -> bool:
     """Whether values are of the kind of a type, and what they contain; DuckDB has a type of numbers for ``[]``."""
-    wanted = _plain(wanted)
+    wanted = plain(wanted)
     if values.null_count == len(values):
         return True
-    if _family(values.type) != _family(wanted):
+    if family(values.type) != family(wanted):
         return False
-    match _family(wanted):
+    match family(wanted):
         case "list":
-            return _fits(values.flatten(), wanted.value_type)
+            return fits(values.flatten(), wanted.value_type)
         case "map":
-            return _fits(values.keys, wanted.key_type) and _fits(values.items, wanted.item_type)
+            return fits(values.keys, wanted.key_type) and fits(values.items, wanted.item_type)
         case "struct":
             names = {field.name: field.type for field in wanted}
             fields = [(values.field(at), names.get(field.name)) for at, field in enumerate(values.type)]
-            return all(type_ is None or _fits(array, type_) for array, type_ in fields)
+            return all(type_ is None or fits(array, type_) for array, type_ in fields)
     return True
 
 
@@ -275,7 +283,8 @@ def with_field(array: pa.Array, path: Sequence[str], value: pa.Array) -> pa.Arra
     return pa.StructArray.from_arrays(parts, names)
 
 
-def _plain(type_: pa.DataType) -> pa.DataType:
+def plain(type_: pa.DataType) -> pa.DataType:
+    """Return the type of the values of a dictionary, any other as it is."""
     return type_.value_type if pa.types.is_dictionary(type_) else type_
 
 
@@ -294,7 +303,7 @@ _FAMILIES: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
 )
 
 
-def _family(type_: pa.DataType) -> str:
+def family(type_: pa.DataType) -> str:
     """Return the kind of a type: what is never converted into another kind."""
-    type_ = _plain(type_)
+    type_ = plain(type_)
     return next((name for name, fits in _FAMILIES if fits(type_)), str(type_))

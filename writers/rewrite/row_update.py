@@ -105,18 +105,11 @@ class RowUpdate:
 
     def _values(self, rows: pa.RecordBatch) -> RowBytes:
         """Return values as entries have them. Raises Unencodable, Unwritable."""
-        values, layout = rows.column(settable_column(self._state).column), self._layout
-        if self._state.ttl:
-            times = _milliseconds(rows.column(LAST_ACCESS))
-            values = pa.StructArray.from_arrays([times, values], [LAST_ACCESS, "value"])
-        return layout.encode(conformed(values, layout.arrow_type))
+        return stored_values(rows.column(settable_column(self._state).column), rows, self._state, self._layout)
 
     @cached_property
     def _layout(self) -> Layout:
-        context = self.selection.context
-        if self.selection.of_elements:
-            return element_layout(self._state, context)
-        return composite_value(self._state, context)
+        return value_layout(self._state, self.selection)
 
     @staticmethod
     def _times(rows: pa.RecordBatch) -> RowBytes:
@@ -125,6 +118,26 @@ class RowUpdate:
         stamps = (times ^ np.int64(-(2**63))).astype(">i8")
         offsets = np.arange(0, _TIMESTAMP_BYTES * len(stamps) + 1, _TIMESTAMP_BYTES, dtype=np.int64)
         return RowBytes(stamps.view(np.uint8), offsets)
+
+
+def value_layout(state: StateDescriptor, selection: RowSelection) -> Layout:
+    """Return the layout of what is stored of a row's value: of an entry's, or of an element of a list."""
+    return (element_layout if selection.of_elements else composite_value)(state, selection.context)
+
+
+def stored_values(values: pa.Array, rows: pa.RecordBatch, state: StateDescriptor, layout: Layout) -> RowBytes:
+    """Return values as entries have them. Raises Unencodable, Unwritable.
+
+    Args:
+        values: The values, of each row.
+        rows: The rows, of which times of last access are taken.
+        state: The state.
+        layout: Of `value_layout`.
+    """
+    if state.ttl:
+        times = _milliseconds(rows.column(LAST_ACCESS))
+        values = pa.StructArray.from_arrays([times, values], [LAST_ACCESS, "value"])
+    return layout.encode(conformed(values, layout.arrow_type))
 
 
 def _milliseconds(last_access: pa.Array) -> pa.Array:

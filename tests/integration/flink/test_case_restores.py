@@ -55,7 +55,13 @@ def identity(writer: SavepointWriter, snapshot: CaseSnapshot) -> None:
             writer.transform_state(state.uid, state.name, lambda rows: rows)
 
 
-REWRITES: dict[str, Callable[[SavepointWriter, CaseSnapshot], None]] = {"identity": identity}
+def evolved(writer: SavepointWriter, snapshot: CaseSnapshot) -> None:
+    """Give states the types of the next version of the job: arguments of evolve_type in evolution.json."""
+    for arguments in json.loads((CASE_SOURCES / snapshot.case / "evolution.json").read_text(encoding="utf-8")):
+        writer.evolve_type(**arguments)
+
+
+REWRITES: dict[str, Callable[[SavepointWriter, CaseSnapshot], None]] = {"identity": identity, "evolved": evolved}
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,11 @@ def tables(path: Path) -> dict[str, pa.Table]:
             ["--uid", CUSTOMERS, "--state", "spent-per-product", "--flatten", "--where", "map_key = 'mate'",
              "--set", "map_value = map_value + key"],
         ),
+        (
+            "evolve-type",
+            ["--uid", CUSTOMERS, "--state", "profile", "--to", "Pojo acme.C {name: String, visits: Long, n: Long}",
+             "--rename", "orders=visits", "--set", "value.n = key + value.rank"],
+        ),
     ],
 )  # fmt: skip
 def test_both_engines_write_the_same_rows(

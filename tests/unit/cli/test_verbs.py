@@ -167,6 +167,24 @@ class Case:
         return ["--uid", operator.operator_id, "--state", state.name, "--set", f"{field} = {field} * 2",
                 "--where", "true"]  # fmt: skip
 
+    def evolve_type(self) -> list[str]:
+        """Write a number as text."""
+        for operator in self.snapshot.operators:
+            for state in operator.keyed_states:
+                if state.kind == "value" and state.keyed.value.type_name in ("Long", "Integer"):
+                    return self._as_text(operator, state)
+        pytest.skip("no such state")
+
+    def _as_text(self, operator: Operator, state: State) -> list[str]:
+        rows = state.to_arrow().to_pylist()
+        for row in rows:
+            del row["key_group"]
+            row.pop("last_access", None)
+            row["value"] = str(row["value"])
+        self.wanted[operator.operator_id, state.name] = sorted(repr(ordered(row)) for row in rows)
+        return ["--uid", operator.operator_id, "--state", state.name, "--to", "String", "--set",
+                "value = CAST(value AS VARCHAR)"]  # fmt: skip
+
     def ttl_enable(self) -> list[str]:
         operator, state = keyed(self.snapshot, ttl=False)
 

@@ -29,6 +29,15 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
     "rename-state": [("rename_state", "orders", "totals", "sums")],
     "delete": [("delete_rows", "orders", "totals", "key = 42", {"flatten": False})],
     "update": [("update_rows", "orders", "totals", ("value.total = 0",), "key = 42", {"flatten": False})],
+    "evolve-type": [
+        (
+            "evolve_type",
+            "orders",
+            "totals",
+            "Long",
+            {"rename": {"customer": "buyer"}, "assignments": ("value.note = 'none'",)},
+        )
+    ],
     "ttl-enable": [("enable_ttl", "orders", "totals", TIME)],
     "ttl-disable": [("disable_ttl", "orders", "totals")],
     "ttl-purge": [("purge_expired", "orders", "totals", timedelta(days=7), TIME)],
