@@ -28,7 +28,6 @@ from stateproc.writers.rewrite.existing_operator import (
     DeleteEdit,
     ExistingOperator,
     TtlEdit,
-    TypeEdit,
     UpdateEdit,
     now_ms,
 )
@@ -41,6 +40,7 @@ from stateproc.writers.rewrite.transform import (
     transformation,
     typed_value,
 )
+from stateproc.writers.rewrite.type_evolution import TypeChange
 from stateproc.writers.savepoint_options import SinkEdits
 from stateproc.writers.scaled_operators import WriteSettings
 from stateproc.writers.write_result import WriteResult, write_report
@@ -364,19 +364,20 @@ class SavepointWriter(SinkEdits):
         rename: Mapping[str, str] | None = None,
         assignments: str | Sequence[str] = (),
     ) -> SavepointWriter:
-        """Give the values of a keyed state another type. Fields are matched by name; keys and all else stay.
+        """Give the values of a state another type. Fields are matched by name; keys and all else stay.
 
         Fields that both types have are kept, and widened where the new type is wider; fields that the new type does
         not have are removed. A field that the old type does not have needs a rename or an assignment.
 
         Args:
             uid: the operator's uid or uid hash.
-            state: the name of a keyed state: value, reducing, aggregating, list, map.
+            state: the name of a keyed state (value, reducing, aggregating, list, map), or of a list, union or broadcast
+                state.
             to: the new type of values, of list elements, of map values: one of ``stateproc.types``, its text, the name
                 of a class that the option ``classes`` describes, or ``@FILE`` (`read_type`).
             rename: fields with another name, as they were and as they are: ``{"address.zip": "address.postcode"}``.
             assignments: fields that are given by SQL expressions over the old columns: ``value.note = 'none'``. Of
-                elements of lists ``list_element.note``, of values of maps ``map_value.note``.
+                elements of keyed lists ``list_element.note``, of values of maps and broadcast state ``map_value.note``.
         """
         texts = (assignments,) if isinstance(assignments, str) else tuple(assignments)
         if not all(isinstance(text, str) and text.strip() for text in texts):
@@ -384,9 +385,11 @@ class SavepointWriter(SinkEdits):
                 f"the assignments {assignments!r}", advice="give them as text: assignments=\"value.note = 'none'\""
             )
         operator = self._existing(uid)
-        operator.check_state(state)
+        of_elements = operator.is_operator_state(state)
+        if not of_elements:
+            operator.check_state(state)
         value = _type_of(to, operator.operator.options.context.classes)
-        operator.edits.set_type(state, TypeEdit(value, dict(rename or {}), texts))
+        operator.edits.set_type(state, TypeChange(value, dict(rename or {}), texts), of_elements=of_elements)
         return self
 
     def with_hash_function(self, uid: str, hash_function: str | HashCodes) -> SavepointWriter:

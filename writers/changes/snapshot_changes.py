@@ -147,7 +147,7 @@ class EvolveType:
     """Give the values of states another type."""
 
     uid: str = change_field(TEXT, UID)
-    state: tuple[str, ...] = change_field(TEXTS, "a keyed state")
+    state: tuple[str, ...] = change_field(TEXTS, "a keyed state, or a list, union or broadcast state")
     to: str = change_field(
         TEXT,
         "the new type of values, list elements or map values, in words (docs/naming-types.md); the name of a class "

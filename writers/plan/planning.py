@@ -31,6 +31,7 @@ from stateproc.writers.rewrite.operator_state_edits import (
     EditedOperatorState,
     edited_operator_state,
     element_conversions,
+    element_evolutions,
     element_problems,
 )
 from stateproc.writers.scaled_operators import (
@@ -141,7 +142,7 @@ def _own_changes(name: str, operator: ExistingOperator, count: bool) -> Iterator
     yield from operator.row_edits(name, count=count)
     evolution = operator.type_change(name)
     if evolution is not None:
-        yield from evolution.words
+        yield from evolution.matched.changes
 
 
 def _conversions(info: StateMetaInfo, operator: ExistingOperator, release: Release) -> Iterator[str]:
@@ -172,6 +173,7 @@ def _operator_states(
     }
     changed = {} if edited is None else edited.edited
     conversions = dict(element_conversions(operator, release))
+    conversions |= {it.info.name: ", ".join(it.matched.changes) for it in element_evolutions(operator)}
     for state in own.operator_states:
         own_changes = [found[state.name] for found in (changes, conversions) if state.name in found]
         reasons = (*own_changes, *rescaled)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -59,7 +59,7 @@ from stateproc.writers.rewrite.rekey import (
 from stateproc.writers.rewrite.row_deletion import RowDeletion, row_deletion
 from stateproc.writers.rewrite.row_update import RowUpdate, row_update
 from stateproc.writers.rewrite.ttl import TtlChange, ttl_off, ttl_on, ttl_purge, with_ttl, without_ttl
-from stateproc.writers.rewrite.type_evolution import TypeEvolution, type_evolution
+from stateproc.writers.rewrite.type_evolution import TypeChange, TypeEvolution, type_evolution
 from stateproc.writers.write_spec import OperatorWriteSpec, WriteSpec
 from stateproc.writers.write_task import Encoder, FileOf, Source, in_parts, row_encoding
 
@@ -118,19 +118,6 @@ class UpdateEdit:
         return f"{rows} updated: {', '.join(self.assignments)} where {self.where}"
 
 
-@dataclass(frozen=True)
-class TypeEdit:
-    """Another type of a state's values: fields with another name, and fields that expressions give."""
-
-    value: Serializer
-    renames: Mapping[str, str]
-    assignments: tuple[str, ...]
-
-    def change(self, state: StateDescriptor, operator: OperatorContext, names: Sequence[str]) -> TypeEvolution:
-        """The change of this state's entries. Raises InvalidOption, UnsupportedSnapshot."""
-        return type_evolution(state, self.value, self.renames, self.assignments, operator, names)
-
-
 @dataclass
 class Edits:
     """The edits of one operator.
@@ -138,14 +125,15 @@ class Edits:
     ``rows``: edits of rows, in the order in which they are made. ``types``: other types of values, after them.
     ``states``: callbacks that add states from DataFrames to the operator's bootstrap; each replaces that of its name.
     ``offsets``: new offsets of a KafkaSource, in their order. ``elements``: edits of rows of operator states.
-    ``emptied``: operator states that lose all elements.
+    ``element_types``: other types of their elements. ``emptied``: operator states that lose all elements.
     """
 
     dropped: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
     ttl: dict[str, TtlEdit] = field(default_factory=dict)
     rows: dict[str, list[DeleteEdit | UpdateEdit]] = field(default_factory=dict)
-    types: dict[str, TypeEdit] = field(default_factory=dict)
+    types: dict[str, TypeChange] = field(default_factory=dict)
+    element_types: dict[str, TypeChange] = field(default_factory=dict)
     states: list[Callable[[OperatorBootstrap], object]] = field(default_factory=list)
     hash_function: str | HashCodes | None = None
     offsets: list[OffsetsEdit] = field(default_factory=list)
@@ -160,12 +148,13 @@ class Edits:
     @property
     def touch_operator_state(self) -> bool:
         """Whether the operator's operator state has to be written anew."""
-        return bool(self.offsets or self.emptied or self.elements)
+        return bool(self.offsets or self.emptied or self.elements or self.element_types)
 
-    def set_type(self, state: str, edit: TypeEdit) -> None:
-        if state in self.types:
+    def set_type(self, state: str, change: TypeChange, *, of_elements: bool) -> None:
+        types = self.element_types if of_elements else self.types
+        if state in types:
             raise InvalidOption(f"the type of state {state!r} is changed twice", advice="change it once in a write")
-        self.types[state] = edit
+        types[state] = change
 
     def set_ttl(self, state: str, edit: TtlEdit) -> None:
         if state in self.ttl:
@@ -260,10 +249,11 @@ class ExistingOperator:
     def check_release(self, release: Release) -> None:
         """Raise UnsupportedSnapshot if a state that stays means other values in this release."""
         rows = [item.declared for item in self._rows()]
-        if self.edits.types and self.upgrade(release) is not None:
+        evolved = (*self.edits.types, *self.edits.element_types)
+        if evolved and self.upgrade(release) is not None:
             raise InvalidOption(
                 f"values get another type, and those of Kryo are converted for Flink {release}, in one write",
-                where=Where(operator=self.operator.display, state=min(self.edits.types)),
+                where=Where(operator=self.operator.display, state=evolved[0]),
                 advice="change the type in a write of its own, and upgrade what it wrote",
             )
         if self.upgrade(release) is None or self.operator.unreadable_keyed_files:
@@ -481,10 +471,10 @@ class ExistingOperator:
 
     def type_change(self, name: str) -> TypeEvolution | None:
         """The change of the type of a state's values. Raises InvalidOption, UnsupportedSnapshot."""
-        edit = self.edits.types.get(name)
-        if edit is None:
+        change = self.edits.types.get(name)
+        if change is None:
             return None
-        return edit.change(self.header.keyed(name), self.operator.context, self.header.names)
+        return type_evolution(self.header.keyed(name), change, self.operator.context, self.header.names)
 
     def row_edits(self, name: str, *, count: bool) -> list[str]:
         """Return what a plan says of the edits of a state's rows.

@@ -28,6 +28,7 @@ from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.entry_batches import gather, take_rows
 from stateproc.writers.formats.operator_state import OperatorStateWriter, verify_operator_state
 from stateproc.writers.rewrite.kryo_conversion import KryoUpgrade, ValueConversion
+from stateproc.writers.rewrite.type_evolution import ElementEvolution
 
 _BROADCAST = "BROADCAST"
 
@@ -208,7 +209,7 @@ class SubtaskOperatorState:
 
     header: MergedOperatorHeader
     elements: tuple[tuple[str, tuple[Elements, ...]], ...]
-    conversions: Mapping[str, ValueConversion] = field(default_factory=dict)
+    conversions: Mapping[str, ValueConversion | ElementEvolution] = field(default_factory=dict)
 
     def write(self, staging: Staging, release: Release, *, compressed: bool, verify: bool) -> OperatorStreamHandle:
         """Write the subtask's file and return its handle. Raises CorruptSnapshot, MissingFile, WriteFailed."""
@@ -242,10 +243,12 @@ def subtask_states(
     parallelism: int,
     given: Mapping[str, Sequence[Elements]],
     upgrade: KryoUpgrade | None = None,
+    evolved: Sequence[tuple[ElementEvolution, StateMetaInfo]] = (),
 ) -> list[SubtaskOperatorState]:
     """Return the elements that each subtask receives. ``given``: elements that replace those of states.
 
-    ``upgrade``: how values of Kryo are converted for another release.
+    ``upgrade``: how values of Kryo are converted for another release. ``evolved``: states that get another type of
+    elements, with their new entries in the header.
 
     Raises UnsupportedSnapshot where subtasks wrote a state with different serializers; CorruptSnapshot, MissingFile.
     """
@@ -254,13 +257,20 @@ def subtask_states(
     states = [(name, given[name] if name in given else raw_elements(operator, name)) for name in names]
     assign = by_subtask if parallelism == operator.parallelism else distributed
     dealt = [(name, assign(elements, parallelism)) for name, elements in states]
-    conversions: dict[str, ValueConversion] = {}
+    conversions: dict[str, ValueConversion | ElementEvolution] = {}
     if upgrade is not None:
         found = ((info.name, upgrade.elements(info)) for info in (*header.states, *header.broadcast))
         conversions = {name: conversion for name, conversion in found if conversion is not None}
         header = MergedOperatorHeader(
             tuple(map(upgrade.info, header.states)), tuple(map(upgrade.info, header.broadcast))
         )
+    if evolved:
+        conversions |= {evolution.info.name: evolution for evolution, _ in evolved}
+        infos = {info.name: info for _, info in evolved}
+        of_elements, broadcast = (
+            tuple(infos.get(info.name, info) for info in part) for part in (header.states, header.broadcast)
+        )
+        header = MergedOperatorHeader(of_elements, broadcast)
     return [
         SubtaskOperatorState(header, tuple((name, parts[subtask]) for name, parts in dealt), conversions)
         for subtask in range(parallelism)

@@ -9,6 +9,7 @@ from stateproc.errors import InvalidOption, Where
 from stateproc.flink_versions import Release
 from stateproc.metadata.snapshot import OperatorEntry
 from stateproc.model.operator import Operator
+from stateproc.model.operator_state import opened_state
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.kafka_consumer_offsets import KafkaConsumerState, kafka_consumer_state
@@ -25,6 +26,7 @@ from stateproc.writers.rewrite.operator_state_copy import (
     repartitioned,
     subtask_states,
 )
+from stateproc.writers.rewrite.type_evolution import ElementEvolution, element_evolution
 
 KafkaState = KafkaSourceState | KafkaConsumerState
 """The state of a Kafka source, new or old."""
@@ -70,6 +72,36 @@ def element_conversions(operator: ExistingOperator, release: Release) -> Iterato
             yield info.name, ", ".join([conversion.reason, *upgrade.taken_types(info)])
         elif upgrade.info(info) is not info:
             yield info.name, f"registrations of Kryo as in Flink {release}"
+
+
+def element_evolutions(operator: ExistingOperator) -> list[ElementEvolution]:
+    """Return how elements of operator states get another type.
+
+    Raises InvalidOption, UnsupportedSnapshot, CorruptSnapshot, MissingFile.
+    """
+    own, types = operator.operator, operator.edits.element_types
+    if not types:
+        return []
+    header = merged_operator_header(own)
+    infos = {info.name: info for info in (*header.states, *header.broadcast)}
+    found: list[ElementEvolution] = []
+    for name, change in types.items():
+        state = own.operator_state(name)
+        where = Where(operator=own.display, state=name)
+        if opened_state(state) is not state:
+            raise InvalidOption(
+                "elements of a connector's state have no other type",
+                where=where,
+                advice="stateproc upgrade writes those of another release; leave the state out if the source changes",
+            )
+        if name in {*operator.edits.elements, *operator.edits.emptied}:
+            raise InvalidOption(
+                "elements are deleted, updated or dropped, and get another type, in one write",
+                where=where,
+                advice="change the type in a write of its own",
+            )
+        found.append(element_evolution(infos[name], change, own.context))
+    return found
 
 
 def offsets_before_and_after(operator: ExistingOperator) -> tuple[KafkaState, KafkaState] | None:
@@ -133,4 +165,6 @@ def edited_operator_state(
         )
     edited = {name: edited_elements(own, name, edits) for name, edits in operator.edits.elements.items()}
     given |= {name: found.elements for name, found in edited.items()}
-    return EditedOperatorState(own, subtask_states(own, parallelism, given, operator.upgrade(release)), offsets, edited)
+    evolved = [(evolution, evolution.evolved_info(release)) for evolution in element_evolutions(operator)]
+    shares = subtask_states(own, parallelism, given, operator.upgrade(release), evolved)
+    return EditedOperatorState(own, shares, offsets, edited)

@@ -1,7 +1,8 @@
 """Write the values of a copied state in another type: fields by their names, others by expressions in SQL.
 
-Of an entry only the value is decoded and written anew: a value, an element of a list, the user value of a map's entry.
-Keys, namespaces, user keys and times of last access stay the bytes they are.
+Of an entry only the value is decoded and written anew: a value, an element of a list, the user value of a map's entry;
+of operator state an element, of broadcast state an entry's value. Keys, namespaces, user keys and times of last access
+stay the bytes they are.
 
 Fields are matched by name and kind, and nothing is taken for another: what the old type does not have has to be said,
 as a renamed field or as an expression. All that changes is listed.
@@ -9,7 +10,7 @@ as a renamed field or as an expression. All that changes is listed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
@@ -18,26 +19,31 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.codec.arrow_arrays import RowBytes, Unencodable, null_rows
-from stateproc.codec.layouts import Layout
+from stateproc.codec.arrow_arrays import RowBytes, Unencodable, null_rows, row_bytes_of
+from stateproc.codec.encoding.sized_writers import concatenate, write_rows
+from stateproc.codec.encoding.strings import row_bytes_writer
+from stateproc.codec.layouts import Counted, StructLayout
 from stateproc.codec.layouts.base import Unwritable
+from stateproc.codec.machine import ValueDecoder
 from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot, Where, not_found
 from stateproc.filters import RowExpression, parse
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.model.operator_context import OperatorContext
 from stateproc.readers.entry_programs import StoredBytes
-from stateproc.readers.row_schema import state_fields
+from stateproc.readers.error_context import placed
+from stateproc.readers.row_schema import SerializedValue, state_fields
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Serializer, Undecodable, proxied_snapshot
 from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.java.structs import NullableOf, RowOf, TupleOf
 from stateproc.serializers.pojo.serializer import CLASS_FIELD, Pojo
 from stateproc.serializers.runtime.ttl import TtlSerializer
-from stateproc.writers.bootstrap.column_types import rebuilt
-from stateproc.writers.rewrite.merged_header import with_value_snapshot
+from stateproc.writers.bootstrap.column_types import conformed, rebuilt
+from stateproc.writers.rewrite.merged_header import with_snapshots, with_value_snapshot
 from stateproc.writers.rewrite.row_assignments import (
     Assignment,
+    Settable,
     family,
     fits,
     of_set,
@@ -293,125 +299,177 @@ def _shown(path: Path) -> str:
     return ".".join(path)
 
 
+# Columns of rows → values as they are stored.
+
+
 @dataclass(frozen=True)
-class TypeEvolution:
-    """Writes the values of one state in another type. Picklable.
+class ValueEvolution:
+    """Writes a column of rows in another type.
 
     Attributes:
-        selection: Selects all rows of the state.
-        value: The new type of values.
-        node: What becomes of them.
+        settable: The column.
+        rows: The columns of the rows.
+        temporal: The same with dates and times as Arrow's types.
+        value: The new type.
+        node: What becomes of the column.
         assignments: The expressions for fields that the new type has.
-        changes: What changes, in words.
+        encode: Returns the new column of rows as it is stored; raises Unencodable, Unwritable.
     """
 
-    selection: RowSelection
+    settable: Settable
+    rows: pa.Schema
+    temporal: pa.Schema
     value: Serializer
     node: Node
     assignments: tuple[Assignment, ...]
-    changes: tuple[str, ...]
-
-    def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the entries (RAW_ENTRIES) with values of the new type, in the same order.
-
-        Raises:
-            CorruptSnapshot: Entries are damaged.
-            UnsupportedSnapshot: A value cannot be decoded.
-            InvalidRows: A value does not fit the new type.
-            InvalidOption: A value that DuckDB refuses.
-        """
-        for part in self.selection.parts(batches):
-            if len(part.batch):
-                yield self._evolved(part) if part.rows else part.batch
+    encode: Callable[[pa.Array, pa.RecordBatch], RowBytes]
 
     def check(self) -> None:
         """Raise InvalidOption for expressions that do not fit; UnsupportedSnapshot for what can only be read."""
-        rows, _ = self._schemas
-        arrays = [pa.array([], item.type) for item in rows]
-        self._encoded(pa.RecordBatch.from_arrays(arrays, schema=rows))
+        arrays = [pa.array([], item.type) for item in self.rows]
+        self.of(pa.RecordBatch.from_arrays(arrays, schema=self.rows))
 
-    def __getstate__(self) -> dict[str, object]:
-        # Expressions are compiled once in each process.
-        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
+    def of(self, rows: pa.RecordBatch) -> RowBytes:
+        """Return the values as they are stored.
 
-    @property
-    def _state(self) -> StateDescriptor:
-        return self.selection.state
-
-    @cached_property
-    def _schemas(self) -> tuple[pa.Schema, pa.Schema]:
-        return row_schemas(self._state, self.selection.context, self.selection.flatten)
-
-    @cached_property
-    def _layout(self) -> Layout:
-        return value_layout(replace(self._state, value=self.value), self.selection)
+        Raises:
+            InvalidRows: A value does not fit the new type.
+            InvalidOption: A value that DuckDB refuses.
+            UnsupportedSnapshot: The new type can only be read.
+        """
+        try:
+            given = {path: expression.values(rows) for path, expression in self._expressions}
+        except InvalidOption as error:
+            raise of_set(error) from error
+        at = Where(state=self.settable.state)
+        try:
+            column = self.node.of(rows.column(self.settable.column), given)
+            if column.null_count and not self.settable.nullable:
+                raise Unencodable("a state has no null", int(np.flatnonzero(null_rows(column))[0]))
+            return self.encode(column, rows)
+        except Unwritable as error:
+            raise error.at(state=at.state) from error
+        except Unencodable as error:
+            raise InvalidRows(
+                f"a value does not fit {self.value.type_name}: {error.message} ({row_text(rows, error.row)})",
+                where=at,
+                advice="convert it by an expression (set), or delete or correct such rows before: stateproc delete, "
+                "stateproc update",
+            ) from error
 
     @cached_property
     def _expressions(self) -> tuple[tuple[Path, RowExpression], ...]:
-        rows, temporal = self._schemas
         found = []
         for one in self.assignments:
             try:
-                expression = RowExpression(parse(one.expression, temporal), rows, temporal)
+                expression = RowExpression(parse(one.expression, self.temporal), self.rows, self.temporal)
                 assert expression.type is not None
             except InvalidOption as error:
                 raise of_set(error) from error
             found.append((one.path, expression))
         return tuple(found)
 
-    def _evolved(self, part: SelectedEntries) -> pa.RecordBatch:
-        rows = pa.Table.from_batches(part.columns).combine_chunks().to_batches()[0]
-        return part.with_values(self._encoded(rows))
 
-    def _encoded(self, rows: pa.RecordBatch) -> RowBytes:
-        """Return the values as they are stored. Raises as `batches`."""
-        settable = settable_column(self._state)
-        try:
-            given = {path: expression.values(rows) for path, expression in self._expressions}
-        except InvalidOption as error:
-            raise of_set(error) from error
-        try:
-            column = self.node.of(rows.column(settable.column), given)
-            if column.null_count and not settable.nullable:
-                raise Unencodable("a state has no null", int(np.flatnonzero(null_rows(column))[0]))
-            return stored_values(column, rows, self._state, self._layout)
-        except Unwritable as error:
-            raise error.at(state=self._state.name) from error
-        except Unencodable as error:
-            raise InvalidRows(
-                f"a value does not fit {self.value.type_name}: {error.message} ({row_text(rows, error.row)})",
-                where=Where(state=self._state.name),
-                advice="convert it by an expression (set), or delete or correct such rows before: stateproc delete, "
-                "stateproc update",
-            ) from error
+@dataclass(frozen=True)
+class Matched:
+    """How the columns of two types match: what becomes of the column, the expressions, and what changes in words."""
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """What a plan says of it."""
-        return (f"type {self._state.value.type_name} → {self.value.type_name}", *self.changes)
+    node: Node
+    assignments: tuple[Assignment, ...]
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TypeChange:
+    """Another type of a state's values, as a user wants it.
+
+    Attributes:
+        value: The new type of values, of list elements, of map values.
+        renames: Fields that have another name, as they were and as they are: ``address.zip`` → ``address.postcode``.
+        assignments: Fields that are given by expressions, as ``value.note = 'none'``: fields of the new type, and
+            columns of the old one.
+    """
+
+    value: Serializer
+    renames: Mapping[str, str]
+    assignments: tuple[str, ...]
+
+    def matched(self, old: Serializer, settable: Settable, before: pa.Schema, after: pa.Schema, at: Where) -> Matched:
+        """Return how the columns match, with dates and times as Arrow's types. Raises InvalidOption."""
+        parsed = parsed_assignments(self.assignments, settable, before, after)
+        matching = _Matching(old, _paths(self.renames, at), {one.path: one.expression for one in parsed})
+        root = (settable.column,)
+        node = matching.node(before.field(root[0]).type, after.field(root[0]).type, root, root)
+        _check_complete(matching, root, at)
+        words = f"type {old.type_name} → {self.value.type_name}"
+        return Matched(node, parsed, (words, *matching.changes))
+
+
+# Entries of keyed states.
+
+
+@dataclass(frozen=True)
+class TypeEvolution:
+    """Writes the values of one keyed state in another type. Picklable.
+
+    Attributes:
+        selection: Selects all rows of the state.
+        value: The new type of values.
+        matched: How the columns match.
+    """
+
+    selection: RowSelection
+    value: Serializer
+    matched: Matched
+
+    def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the entries (RAW_ENTRIES) with values of the new type, in the same order.
+
+        Raises CorruptSnapshot, and what `ValueEvolution.of` raises.
+        """
+        for part in self.selection.parts(batches):
+            if len(part.batch):
+                yield self._evolved(part) if part.rows else part.batch
 
     def info(self, info: StateMetaInfo, release: Release) -> StateMetaInfo:
         """Return the state's entry in the header, with the new type."""
         element = TtlSerializer(self.value) if self._state.ttl else self.value
         return with_value_snapshot(info, self._state.kind, proxied_snapshot(element, release))
 
+    def __getstate__(self) -> dict[str, object]:
+        # Expressions are compiled once in each process.
+        return {"selection": self.selection, "value": self.value, "matched": self.matched}
+
+    @property
+    def _state(self) -> StateDescriptor:
+        return self.selection.state
+
+    @cached_property
+    def values(self) -> ValueEvolution:
+        """What writes the column."""
+        selection, matched = self.selection, self.matched
+        rows, temporal = row_schemas(self._state, selection.context, selection.flatten)
+        layout = value_layout(replace(self._state, value=self.value), selection)
+        settable = settable_column(self._state)
+
+        def encode(column: pa.Array, rows: pa.RecordBatch) -> RowBytes:
+            return stored_values(column, rows, self._state, layout)
+
+        return ValueEvolution(settable, rows, temporal, self.value, matched.node, matched.assignments, encode)
+
+    def _evolved(self, part: SelectedEntries) -> pa.RecordBatch:
+        rows = pa.Table.from_batches(part.columns).combine_chunks().to_batches()[0]
+        return part.with_values(self.values.of(rows))
+
 
 def type_evolution(
-    state: StateDescriptor,
-    value: Serializer,
-    renames: Mapping[str, str],
-    assignments: Sequence[str],
-    operator: OperatorContext,
-    names: Iterable[str],
+    state: StateDescriptor, change: TypeChange, operator: OperatorContext, names: Iterable[str]
 ) -> TypeEvolution:
-    """Return what writes a state's values in another type.
+    """Return what writes a keyed state's values in another type.
 
     Args:
         state: The state, as a header describes it.
-        value: The new type of values, of list elements, of map values.
-        renames: Fields that have another name, as they were and as they are: ``address.zip`` → ``address.postcode``.
-        assignments: Fields that are given by expressions, as ``value.note = 'none'``: fields of the new type, and
-            columns of the old one.
+        change: The new type.
         operator: The operator of the snapshot.
         names: The keyed states of the operator.
 
@@ -424,42 +482,157 @@ def type_evolution(
         raise InvalidOption(f"the values of {state.kind.value} have no other type", where=at, advice="leave them out")
     settable, flatten = settable_column(state), state.kind in (StateKind.LIST, StateKind.MAP)
     context = exact_read_options(operator.options, None).context
-    selection = row_selection(
-        state, "true", operator, names, flatten=flatten, needed=(settable.column,), context=context
-    )
+    needed = (settable.column,)
+    selection = row_selection(state, "true", operator, names, flatten=flatten, needed=needed, context=context)
     if isinstance(selection.state.value, StoredBytes):
-        raise UnsupportedSnapshot(
-            f"values of the type {state.value.type_name} cannot be decoded, and so not get another type",
-            where=at,
-            advice="describe their class (classes, --classes)",
-        )
-    after = replace(selection.state, value=value)
+        raise _undecodable(state.value, at)
+    after = replace(selection.state, value=change.value)
     if all(_has_row_kind(one, selection.context, flatten, settable.column) for one in (selection.state, after)):
         selection = replace(selection, context=replace(selection.context, row_kind=True))
     _, before = row_schemas(selection.state, selection.context, flatten)
-    wanted = _wanted(after, selection.context, flatten, at)
-    old, new = before.field(settable.column), wanted.field(settable.column)
-    parsed = parsed_assignments(assignments, settable, before, wanted)
-    matching = _Matching(selection.state.value, _paths(renames, at), {one.path: one.expression for one in parsed})
-    root = (settable.column,)
-    node = matching.node(old.type, new.type, root, root)
-    _check_complete(matching, root, at)
-    columns = {name for one in parsed for name in one.columns}
+    try:
+        wanted = pa.schema(state_fields(after, replace(selection.context, temporal="micros"), flatten))
+    except Undecodable as error:
+        raise _without_columns(change.value, error, at) from error
+    matched = change.matched(selection.state.value, settable, before, wanted, at)
+    columns = {name for one in matched.assignments for name in one.columns}
     selection = replace(selection, needed=frozenset({settable.column, *columns}))
-    evolution = TypeEvolution(selection, value, node, parsed, tuple(matching.changes))
-    evolution.check()
+    evolution = TypeEvolution(selection, change.value, matched)
+    evolution.values.check()
     return evolution
 
 
-def _wanted(state: StateDescriptor, context: LayoutContext, flatten: bool, at: Where) -> pa.Schema:
+# Elements of operator states.
+
+
+@dataclass(frozen=True)
+class ElementEvolution:
+    """Writes the elements of a list or union state, or the values of a broadcast state, in another type.
+
+    Attributes:
+        info: The state's entry in the header.
+        value: The new type.
+        matched: How the columns match.
+        context: Settings of layouts.
+    """
+
+    info: StateMetaInfo
+    value: Serializer
+    matched: Matched
+    context: LayoutContext
+
+    def pieces(self, pieces: Iterable[RowBytes]) -> Iterator[RowBytes]:
+        """Yield elements of the new type. Raises CorruptSnapshot, and what `ValueEvolution.of` raises."""
+        for piece in pieces:
+            yield self._elements(piece) if self.info.key_serializer is None else self._entries(piece)
+
+    def evolved_info(self, release: Release) -> StateMetaInfo:
+        """Return the state's entry in the header, with the new type."""
+        snapshot = proxied_snapshot(self.value, release)
+        return with_snapshots(self.info, {**self.info.snapshots, "VALUE_SERIALIZER": snapshot})
+
+    @cached_property
+    def values(self) -> ValueEvolution:
+        """What writes the column."""
+        rows, temporal = _element_schemas(self.info, self._old, self.context)
+        layout, matched = self.value.layout(self.context), self.matched
+
+        def encode(column: pa.Array, rows: pa.RecordBatch) -> RowBytes:
+            return layout.encode(conformed(column, layout.arrow_type))
+
+        settable = _settable_of(self.info)
+        return ValueEvolution(settable, rows, temporal, self.value, matched.node, matched.assignments, encode)
+
+    @property
+    def _old(self) -> Serializer:
+        assert self.info.value_serializer is not None  # The columns were matched by it.
+        return self.info.value_serializer
+
+    def _elements(self, piece: RowBytes) -> RowBytes:
+        decoder = ValueDecoder(self._old.layout(self.context))
+        with placed("<elements>", int, self.info.name):
+            values = decoder.decode(piece.data, piece.offsets[:-1], piece.offsets[1:])
+        return self.values.of(pa.RecordBatch.from_arrays([values], schema=self.values.rows))
+
+    def _entries(self, piece: RowBytes) -> RowBytes:
+        """The only element of a broadcast state: its entries, in any order, the same in each subtask."""
+        key = self.info.key_serializer
+        assert key is not None
+        layouts = (("key", SerializedValue(key.layout(self.context))), ("value", self._old.layout(self.context)))
+        stored = Counted(StructLayout(layouts))
+        with placed("<elements>", int, self.info.name):
+            pairs = ValueDecoder(stored).decode(piece.data, piece.offsets[:-1], piece.offsets[1:]).values
+        keys = row_bytes_of(pairs.field(0))
+        key_column = ValueDecoder(key.layout(self.context)).decode(keys.data, keys.offsets[:-1], keys.offsets[1:])
+        rows = pa.RecordBatch.from_arrays([key_column, pairs.field(1)], schema=self.values.rows)
+        values = self.values.of(rows)
+        both = write_rows(concatenate([row_bytes_writer(keys), row_bytes_writer(values)]), len(rows))
+        content = len(rows).to_bytes(4, "big") + both.data[both.offsets[0] : both.offsets[-1]].tobytes()
+        return row_bytes_of(pa.array([content], pa.large_binary()))
+
+
+def element_evolution(info: StateMetaInfo, change: TypeChange, operator: OperatorContext) -> ElementEvolution:
+    """Return what writes an operator state's elements in another type.
+
+    Args:
+        info: The state's entry in the header.
+        change: The new type.
+        operator: The operator of the snapshot.
+
+    Raises:
+        InvalidOption: Fields are missing, a rename or an expression does not fit.
+        UnsupportedSnapshot: Elements cannot be decoded, or the new type can only be read.
+    """
+    at = Where(operator=operator.display, state=info.name)
+    context = exact_read_options(operator.options, None).context
+    context = replace(context, tail=info.key_serializer is None)
+    old = info.value_serializer
+    if old is None:
+        raise UnsupportedSnapshot("the state has no serializer of elements", where=at, advice="leave it as it is")
     try:
-        return pa.schema(state_fields(state, replace(context, temporal="micros"), flatten))
+        _, before = _element_schemas(info, old, context)
     except Undecodable as error:
-        raise UnsupportedSnapshot(
-            f"the type {state.value.type_name} has no columns: {error.message}",
-            where=at,
-            advice=error.advice or "describe its class (classes, --classes)",
-        ) from error
+        raise _undecodable(old, at) from error
+    try:
+        _, after = _element_schemas(info, change.value, context)
+    except Undecodable as error:
+        raise _without_columns(change.value, error, at) from error
+    matched = change.matched(old, _settable_of(info), before, after, at)
+    evolution = ElementEvolution(info, change.value, matched, context)
+    evolution.values.check()
+    return evolution
+
+
+def _settable_of(info: StateMetaInfo) -> Settable:
+    if info.key_serializer is None:
+        return Settable(info.name, "operator state", "value", flattened=False, nullable=True)
+    return Settable(info.name, "broadcast state", "map_value", flattened=False, nullable=True)
+
+
+def _element_schemas(info: StateMetaInfo, value: Serializer, context: LayoutContext) -> tuple[pa.Schema, pa.Schema]:
+    """Return the columns of an operator state's rows, and the same with dates and times as Arrow's types."""
+    found = []
+    for ctx in (context, replace(context, temporal="micros")):
+        column = pa.field(_settable_of(info).column, value.layout(ctx).arrow_type)
+        key = info.key_serializer
+        found.append(pa.schema([column] if key is None else [("map_key", key.layout(ctx).arrow_type), column]))
+    return found[0], found[1]
+
+
+def _undecodable(value: Serializer, at: Where) -> UnsupportedSnapshot:
+    return UnsupportedSnapshot(
+        f"values of the type {value.type_name} cannot be decoded, and so not get another type",
+        where=at,
+        advice="describe their class (classes, --classes)",
+    )
+
+
+def _without_columns(value: Serializer, error: Undecodable, at: Where) -> UnsupportedSnapshot:
+    return UnsupportedSnapshot(
+        f"the type {value.type_name} has no columns: {error.message}",
+        where=at,
+        advice=error.advice or "describe its class (classes, --classes)",
+    )
 
 
 def _has_row_kind(state: StateDescriptor, context: LayoutContext, flatten: bool, column: str) -> bool:

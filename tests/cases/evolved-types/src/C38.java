@@ -8,9 +8,12 @@ import org.apache.flink.api.common.state.*;
 import org.apache.flink.api.common.typeinfo.*;
 import org.apache.flink.api.java.tuple.Tuple2;
 import org.apache.flink.formats.avro.typeutils.GenericRecordAvroTypeInfo;
+import org.apache.flink.runtime.state.*;
+import org.apache.flink.streaming.api.checkpoint.CheckpointedFunction;
 import org.apache.flink.streaming.api.datastream.*;
 import org.apache.flink.streaming.api.environment.*;
 import org.apache.flink.streaming.api.functions.*;
+import org.apache.flink.streaming.api.functions.co.BroadcastProcessFunction;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 import org.apache.flink.util.Collector;
 
@@ -94,7 +97,38 @@ public class C38 implements Lab.Job {
         }
     }
 
+    /** Operator state: of orders the number is the id and 5. */
+    static class Elements extends BroadcastProcessFunction<Long, Long, String> implements CheckpointedFunction {
+        static final MapStateDescriptor<String, Order> RULES = new MapStateDescriptor<>("rules", Types.STRING, Types.POJO(Order.class));
+        final List<Order> mine = new ArrayList<>();
+        ListState<Order> split;
+        ListState<Integer> union;
+
+        @Override public void initializeState(FunctionInitializationContext c) throws Exception {
+            split = c.getOperatorStateStore().getListState(new ListStateDescriptor<>("split", Types.POJO(Order.class)));
+            union = c.getOperatorStateStore().getUnionListState(new ListStateDescriptor<>("union", Types.INT));
+            for (Order o : split.get()) Lab.line("elements", "split", o.id + 5, o);
+            for (int n : union.get()) Lab.line("elements", "union", n, n);
+        }
+
+        @Override public void snapshotState(FunctionSnapshotContext c) throws Exception {
+            List<Integer> numbers = new ArrayList<>();
+            for (Order o : mine) numbers.add(o.id + 5);
+            if (!Lab.READ) { split.update(mine); union.update(numbers); }
+        }
+
+        @Override public void processElement(Long i, ReadOnlyContext c, Collector<String> out) {
+            if (!Lab.READ) { mine.add(order(i)); Lab.line("elements", "split", i, order(i)); Lab.line("elements", "union", i, i); }
+        }
+
+        @Override public void processBroadcastElement(Long i, Context c, Collector<String> out) throws Exception {
+            if (!Lab.READ && i < 9) c.getBroadcastState(RULES).put("r" + i, order(i));
+            Lab.line("elements", "rules", i, c.getBroadcastState(RULES).get("r" + i));
+        }
+    }
+
     public void build(StreamExecutionEnvironment env, DataStream<Long> src) {
         src.keyBy(x -> x, Types.LONG).process(new Op()).returns(Types.STRING).uid("op").sinkTo(new DiscardingSink<>()).uid("k");
+        src.connect(src.broadcast(Elements.RULES)).process(new Elements()).returns(Types.STRING).uid("elements").sinkTo(new DiscardingSink<>()).uid("e");
     }
 }

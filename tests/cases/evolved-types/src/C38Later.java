@@ -7,9 +7,12 @@ import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.state.*;
 import org.apache.flink.api.common.typeinfo.*;
 import org.apache.flink.formats.avro.typeutils.GenericRecordAvroTypeInfo;
+import org.apache.flink.runtime.state.*;
+import org.apache.flink.streaming.api.checkpoint.CheckpointedFunction;
 import org.apache.flink.streaming.api.datastream.*;
 import org.apache.flink.streaming.api.environment.*;
 import org.apache.flink.streaming.api.functions.*;
+import org.apache.flink.streaming.api.functions.co.BroadcastProcessFunction;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 import org.apache.flink.util.Collector;
 
@@ -79,7 +82,27 @@ public class C38Later implements Lab.Job {
         }
     }
 
+    static class Elements extends BroadcastProcessFunction<Long, Long, String> implements CheckpointedFunction {
+        static final MapStateDescriptor<String, Purchase> RULES = new MapStateDescriptor<>("rules", Types.STRING, Types.POJO(Purchase.class));
+
+        @Override public void initializeState(FunctionInitializationContext c) throws Exception {
+            ListState<Purchase> split = c.getOperatorStateStore().getListState(new ListStateDescriptor<>("split", Types.POJO(Purchase.class)));
+            ListState<Long> union = c.getOperatorStateStore().getUnionListState(new ListStateDescriptor<>("union", Types.LONG));
+            for (Purchase p : split.get()) Lab.line("elements", "split", p.id + 5, before(p, p.id + 5));
+            for (long n : union.get()) Lab.line("elements", "union", n, n);
+        }
+
+        @Override public void snapshotState(FunctionSnapshotContext c) {}
+
+        @Override public void processElement(Long i, ReadOnlyContext c, Collector<String> out) {}
+
+        @Override public void processBroadcastElement(Long i, Context c, Collector<String> out) throws Exception {
+            Lab.line("elements", "rules", i, before(c.getBroadcastState(RULES).get("r" + i), i));
+        }
+    }
+
     public void build(StreamExecutionEnvironment env, DataStream<Long> src) {
         src.keyBy(x -> x, Types.LONG).process(new Op()).returns(Types.STRING).uid("op").sinkTo(new DiscardingSink<>()).uid("k");
+        src.connect(src.broadcast(Elements.RULES)).process(new Elements()).returns(Types.STRING).uid("elements").sinkTo(new DiscardingSink<>()).uid("e");
     }
 }

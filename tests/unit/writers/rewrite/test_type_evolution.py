@@ -19,9 +19,10 @@ from stateproc.readers.state_descriptor import StateKind
 from stateproc.serializers import LayoutContext, proxied_snapshot, read_snapshot
 from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.rewrite.row_deletion import row_deletion
-from stateproc.writers.rewrite.type_evolution import type_evolution
+from stateproc.writers.rewrite.type_evolution import TypeChange, type_evolution
 from tests.helpers.cases import CaseSnapshot, case_snapshots
 from tests.helpers.fixtures import CLASSES, Fixture
+from tests.helpers.paths import DEMO
 from tests.helpers.writers.raw_copies import carried_batches
 from tests.helpers.writers.row_edits import SWEPT, entries_of, rows_of
 
@@ -206,12 +207,12 @@ def test_the_same_type_gives_the_same_rows(one: Fixture) -> None:
                 continue
             seen.add(kind)
             try:
-                made = type_evolution(state, state.value, {}, [], operator.context, header.names)
+                made = type_evolution(state, TypeChange(state.value, {}, ()), operator.context, header.names)
                 after = list(pickle.loads(pickle.dumps(made)).batches(source))
             except UnsupportedSnapshot as error:
                 assert any(words in str(error) for words in ("read only", "RowKind", "half of a surrogate pair")), name
                 continue
-            assert not made.changes
+            assert len(made.matched.changes) == 1
             flatten = state.kind in (StateKind.LIST, StateKind.MAP)
             shown = row_deletion(state, "true", operator.context, header.names, flatten=flatten).selection
             assert repr(rows_of(shown, after).to_pylist()) == repr(rows_of(shown, source).to_pylist()), name
@@ -244,6 +245,59 @@ def test_times_of_last_access_and_other_states_stay(one: CaseSnapshot, tmp_path:
     for state in ("list", "map", "click", "same"):
         now, then = (it.state("op", state).to_arrow().sort_by("key").to_pylist() for it in (target, source))
         assert now == then
+
+
+ELEMENTS = {"split": "value", "rules": "map_value", "union": "value"}
+
+
+@pytest.mark.parametrize("one", CASE, ids=str)
+def test_elements_of_operator_state(one: CaseSnapshot, tmp_path: Path) -> None:
+    """Lists and union lists of each subtask, and broadcast state."""
+    uids = {"uids": "op,elements"}
+    writer = SavepointWriter.from_existing_savepoint(None, one.path, uids)
+    to = "Pojo acme.Order {number: Long, name: String}"
+    rename = {"id": "number", "customer": "name"}
+    writer.evolve_type("elements", "split", to, rename=rename, assignments="value.number = value.id * 2")
+    writer.evolve_type("elements", "union", "Long")
+    writer.evolve_type("elements", "rules", to, rename=rename, assignments="map_value.name = map_key || map_value.id")
+    plan = str(writer.plan())
+    assert "union (type Integer → Long, value: int32 → int64)" in plan
+    source, target = (stateproc.open(path, uids=["elements"]) for path in (one.path, writer.write(tmp_path / "target")))
+    found = {}
+    for name in ELEMENTS:
+        before, after = (it.state("elements", name).to_arrow().to_pylist() for it in (source, target))
+        assert [row.get("subtask") for row in before] == [row.get("subtask") for row in after]
+        found[name] = list(zip(before, after, strict=True))
+    for before, after in found["split"]:
+        old = before["value"]
+        assert after["value"] == {"number": 2 * old["id"], "name": old["customer"]}
+    assert all(before["value"] == after["value"] for before, after in found["union"])
+    assert target.state("elements", "union").schema().field("value").type == pa.int64()
+    for before, after in found["rules"]:
+        number = before["map_value"]["id"]
+        assert after["map_key"] == before["map_key"]
+        assert after["map_value"] == {"number": number, "name": f"{before['map_key']}{number}"}
+    assert [len(rows) for rows in found.values()] == [40, 9, 40]
+
+
+def test_elements_are_changed_once_in_a_write(tmp_path: Path) -> None:
+    def writer() -> SavepointWriter:
+        made = SavepointWriter.from_existing_savepoint(None, CASE[0].path, {"uids": "elements"})
+        return made.evolve_type("elements", "union", "Long")
+
+    with pytest.raises(InvalidOption, match="changed twice"):
+        writer().evolve_type("elements", "union", "Long")
+    with pytest.raises(InvalidOption, match="in a write of its own"):
+        writer().delete_rows("elements", "union", "value = 3").plan()
+    with pytest.raises(InvalidOption, match="in a write of its own"):
+        writer().with_flink_version("2.3").plan()
+    with pytest.raises(InvalidOption, match="a connector's state"):
+        kafka = SavepointWriter.from_existing_savepoint(None, str(DEMO), {"uids": "orders-from-kafka"})
+        kafka.evolve_type("orders-from-kafka", "SourceReaderState", "Long").plan()
+    with pytest.raises(InvalidOption, match=r"value, which is string and was int32"):
+        SavepointWriter.from_existing_savepoint(None, CASE[0].path, {"uids": "elements"}).evolve_type(
+            "elements", "union", "String"
+        ).plan()
 
 
 def test_subclasses_that_the_new_type_does_not_have_are_refused(tmp_path: Path) -> None:
