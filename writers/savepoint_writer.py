@@ -32,6 +32,7 @@ from stateproc.writers.rewrite.existing_operator import (
     now_ms,
 )
 from stateproc.writers.rewrite.operator_row_edits import refuse_flatten
+from stateproc.writers.rewrite.query_evolution import query_evolution
 from stateproc.writers.rewrite.rekey import HashCodes
 from stateproc.writers.rewrite.transform import (
     exact_read_options,
@@ -194,14 +195,44 @@ class SavepointWriter(SinkEdits):
         found, wanted = self._found(old), NewOperator.id_of(new)
         if wanted != found and wanted in self._operators:
             raise InvalidOption(f"there is an operator {new!r} already", advice="remove it first: remove_operator(…)")
-        operator = self._operators.pop(found)
-        operator.operator_id = wanted
-        operator.uid = None if new.lower() == wanted else new
-        self._operators[wanted] = operator
-        for numbers in (self._parallelism, self._settings.own_max_parallelism):
-            if found in numbers:
-                numbers[wanted] = numbers.pop(found)
+        self._move({found: new})
         return self
+
+    def evolve(
+        self, old: Any, new: Any, *, mapped: Mapping[str, str] | None = None, empty: Sequence[str] = ()
+    ) -> SavepointWriter:
+        """Carry the state of a SQL job over to a changed query, by the compiled plans of both.
+
+        Nodes are matched by what they compute, sources and sinks by their tables; the state of matched nodes stays byte
+        for byte, under the uids of the new plan. All other state of the old query is left out.
+
+        Args:
+            old: the plan of the job that wrote the snapshot: the path of its JSON, its text, or the parsed JSON.
+            new: the plan of the job that will restore it.
+            mapped: uid of an operator of the old job → its uid in the new job, for nodes of which only what is before
+                them changed.
+            empty: uids of operators of the new job that begin without state. Each that would has to be named.
+        """
+        evolution = query_evolution(old, new, mapped or {}, empty, self._operators)
+        for found in evolution.dropped:
+            del self._operators[found]
+        self._move(evolution.moved)
+        self._settings.notes.extend(evolution.notes)
+        return self
+
+    def _move(self, uids: Mapping[str, str]) -> None:
+        """Give operators other uids; ``uids``: operator id → uid. Raises InvalidOption for one that there is."""
+        for uid in uids.values():
+            if NewOperator.id_of(uid) in self._operators.keys() - uids.keys():
+                raise InvalidOption(f"there is an operator {uid!r} already", advice="remove it first: remove_operator")
+        moved = {found: (NewOperator.id_of(uid), uid, self._operators.pop(found)) for found, uid in uids.items()}
+        for wanted, uid, operator in moved.values():
+            operator.operator_id = wanted
+            operator.uid = None if uid.lower() == wanted else uid
+            self._operators[wanted] = operator
+        for numbers in (self._parallelism, self._settings.own_max_parallelism):
+            taken = {found: numbers.pop(found) for found in moved if found in numbers}
+            numbers.update({moved[found][0]: number for found, number in taken.items()})
 
     # --- states of existing operators ------------------------------------------------------------------------
 

@@ -41,6 +41,8 @@ class WriteSettings:
     checkpoint_id: int | None = None
     own_max_parallelism: dict[str, int] = field(default_factory=dict)
     """The max parallelism of operators for which one was set, by operator id."""
+    notes: list[str] = field(default_factory=list)
+    """What else a plan says."""
 
 
 def target_path(path: str, settings: WriteSettings, source: Snapshot | None) -> StorePath:

@@ -38,7 +38,7 @@ _SAME = tuple(
 )
 TRANSFORMATIONS: dict[str, tuple[str, ...]] = {**{name: (name,) for name in _SAME}, **_OTHERS}
 """Names of stream ExecNodes without ``stream-exec-``, and of their transformations, of Flink 1.15 to 2.3."""
-_OF_CONNECTORS = tuple(
+OF_CONNECTORS = tuple(
     """
     kafka upsert-kafka hive jdbc collect streaming-writer compact-coordinator compact-operator partition-committer
     discarding-sink
@@ -59,7 +59,7 @@ class UidTemplate(NamedTuple):
 def uid_templates() -> Iterator[UidTemplate]:
     """Return the forms of all uids that the planner generates."""
     names = dict.fromkeys(name for found in TRANSFORMATIONS.values() for name in found)
-    for name in (*names, *_OF_CONNECTORS):
+    for name in (*names, *OF_CONNECTORS):
         yield from _with_committers(f"_{name}", is_sink=name == SINK_TRANSFORMATION)
     for node in TRANSFORMATIONS:
         for version in _VERSIONS:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.operator_names.uid_hashes import SINK_TRANSFORMATION, TRANSFORMATIONS, sink_uids
+from stateproc.operator_names.uid_hashes import OF_CONNECTORS, SINK_TRANSFORMATION, TRANSFORMATIONS, sink_uids
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, invalid_plan, row_type_names, unique_names
 from stateproc.readers.state_names import Names, OperatorNames, Pair, StateNames, WindowNames
 
@@ -439,6 +439,7 @@ _FORMATS = ("<id>_<transformation>", "<id>_<type>_<version>_<transformation>")
 """The default of table.exec.uid.format since Flink 1.16, and that of 1.15."""
 _FORMAT_OPTION = "table.exec.uid.format"
 _PROCESS = "process"
+_WITH_CONNECTORS = frozenset({"stream-exec-table-source-scan", "stream-exec-sink"})
 
 
 @dataclass(frozen=True)
@@ -497,9 +498,32 @@ def _uids(node: PlanNode) -> Iterator[tuple[str, str]]:
         yield _PROCESS, given
 
 
+def node_uids(plan: CompiledPlan, node: PlanNode) -> dict[str, str]:
+    """Return the uids of a node's operators, by what they are: a transformation, or a committer of a sink.
+
+    Which of the operators exist depends on the query.
+    """
+    default = _FORMATS[plan.flink_version.startswith("1.15")]
+    own = node.at("configuration", _FORMAT_OPTION)
+    form = own if isinstance(own, str) else default
+    found: dict[str, str] = {}
+    for transformation in TRANSFORMATIONS.get(node.kind.removeprefix("stream-exec-"), ()):
+        uid = _uid(form, node, transformation)
+        found[transformation] = uid
+        if transformation == SINK_TRANSFORMATION:
+            found["committer"], found["global committer"] = sink_uids(uid)
+    if node.kind in _WITH_CONNECTORS:
+        found |= {name: _uid(form, node, name) for name in OF_CONNECTORS}
+    given = node.at("uid")
+    return {**found, _PROCESS: given} if isinstance(given, str) else found
+
+
 def _generated_uids(node: PlanNode, transformation: str) -> Iterator[str]:
     own = node.at("configuration", _FORMAT_OPTION)
-    kind, version = node.kind, str(node.version)
     for form in (own,) if isinstance(own, str) else _FORMATS:
-        uid = form.replace("<id>", str(node.id)).replace("<type>", kind).replace("<version>", version)
-        yield uid.replace("<transformation>", transformation)
+        yield _uid(form, node, transformation)
+
+
+def _uid(form: str, node: PlanNode, transformation: str) -> str:
+    uid = form.replace("<id>", str(node.id)).replace("<type>", node.kind).replace("<version>", str(node.version))
+    return uid.replace("<transformation>", transformation)

@@ -83,6 +83,30 @@ def _end_of_field(text: str, at: int) -> int:
         at = token.end()
 
 
+def row_type_types(written: Any) -> Any:
+    """Return the types of a row type's fields, without their names; what is no row type as it is."""
+    if isinstance(written, str) and written.startswith("ROW<"):
+        return [*_types_in_sql(written), written[written.rindex(">") :]]
+    fields = written.get("fields") if isinstance(written, dict) and written.get("type") == "ROW" else None
+    if not isinstance(fields, list):
+        return written
+    return [item.get("fieldType") if isinstance(item, dict) else item for item in fields]
+
+
+def _types_in_sql(text: str) -> list[str]:
+    found: list[str] = []
+    at = len("ROW<")
+    while text[at : at + 1] != ">":
+        match = _NAME.match(text, at)
+        if match is None or len(found) >= _MAX_FIELDS:
+            raise invalid_plan(f"the row type {_short(text)} cannot be parsed at character {at}")
+        at = _end_of_field(text, match.end())
+        found.append(text[match.end() : at])
+        if text[at : at + 1] == ",":
+            at += len(", ")
+    return found
+
+
 def unique_names(names: Any) -> Names:
     """Return the names with ``_1``, ``_2``, … after those that came before."""
     found: dict[str, None] = {}

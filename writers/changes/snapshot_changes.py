@@ -287,6 +287,26 @@ class Upgrade:
         writer.with_flink_version(self.flink_version)
 
 
+@dataclass(frozen=True)
+class Evolve:
+    """Carry the state of a SQL job over to a changed query."""
+
+    from_plan: str = change_field(TEXT, "the compiled plan of the job that wrote the snapshot: a JSON file")
+    to_plan: str = change_field(TEXT, "the compiled plan of the job that will restore it")
+    map: Mapping[str, str] | None = change_field(
+        NAMES,
+        "an operator of which only what is before it changed: its uid in the old plan and in the new one",
+        default=None,
+    )
+    empty: tuple[str, ...] | None = change_field(
+        TEXTS, "an operator of the new plan that begins without state: its uid", default=None
+    )
+
+    def apply(self, writer: SavepointWriter) -> None:
+        """Carry the state over. Raises NotFound, InvalidOption."""
+        writer.evolve(self.from_plan, self.to_plan, mapped=self.map, empty=self.empty or ())
+
+
 # Kafka sources and sinks.
 #
 # Read offsets from a CSV file of topic, partition and offset.

@@ -17,6 +17,7 @@ from stateproc.writers.changes.snapshot_changes import (
     DropPending,
     DropState,
     EnableTtl,
+    Evolve,
     EvolveType,
     PurgeExpired,
     RenameOperator,
@@ -136,6 +137,22 @@ CHANGES: tuple[ChangeDefinition, ...] = (
             "to": "Long",
             "rename": {"customer": "buyer"},
             "set": ["value.note = 'none'"],
+        },
+    ),
+    ChangeDefinition(
+        "evolve",
+        Evolve,
+        "carry the state of a SQL job over to a changed query",
+        ("evolve",),
+        (
+            "--from-plan old.json --to-plan new.json",
+            "--from-plan old.json --to-plan new.json --map 6_group-aggregate=9_group-aggregate --empty 12_join",
+        ),
+        {
+            "from_plan": "old.json",
+            "to_plan": "new.json",
+            "map": {"6_group-aggregate": "9_group-aggregate"},
+            "empty": ["12_join"],
         },
     ),
     ChangeDefinition(

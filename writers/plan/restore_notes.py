@@ -69,6 +69,7 @@ def restore_notes(
 ) -> Iterator[str]:
     """Yield the notes of a plan; ``operators`` are those of the new savepoint."""
     existing = [item for item in operators if isinstance(item, ExistingOperator)]
+    yield from settings.notes
     yield from _uids(plans)
     if settings.format is not None and settings.format.value in _BACKENDS:
         yield f"{settings.format.value} is restored by {_BACKENDS[settings.format.value]} only"

@@ -29,6 +29,14 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
     "rename-state": [("rename_state", "orders", "totals", "sums")],
     "delete": [("delete_rows", "orders", "totals", "key = 42", {"flatten": False})],
     "update": [("update_rows", "orders", "totals", ("value.total = 0",), "key = 42", {"flatten": False})],
+    "evolve": [
+        (
+            "evolve",
+            "old.json",
+            "new.json",
+            {"mapped": {"6_group-aggregate": "9_group-aggregate"}, "empty": ("12_join",)},
+        )
+    ],
     "evolve-type": [
         (
             "evolve_type",

@@ -1,0 +1,128 @@
+package planned;
+
+import java.io.FileOutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.util.Collections;
+import java.util.concurrent.TimeUnit;
+import org.apache.flink.api.common.JobStatus;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.core.execution.JobClient;
+import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.table.api.PlanReference;
+import org.apache.flink.table.api.bridge.java.StreamStatementSet;
+import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
+
+/**
+ * Runs the lines of a file, one after another, their parts divided by tabs.
+ *
+ * <p>compile SCRIPT PLAN; run PLAN SCRIPT BACKEND OUT SAVEPOINT TAKEN: runs the job of a plan, with the tables of its
+ * script, from a savepoint (or -) until the sources idle; what sinks print is in OUT, and below TAKEN (or -) are a
+ * canonical and a native savepoint, whose paths are in OUT.canonical and OUT.native. A run that fails writes OUT.error.
+ */
+public final class Evolving {
+    private static final long LIMIT = 120_000;
+
+    private Evolving() {}
+
+    public static void main(String[] arguments) throws Exception {
+        for (String line : Files.readAllLines(Paths.get(arguments[0]))) {
+            String[] parts = line.split("\t");
+            if (parts[0].equals("compile")) {
+                String plan = tables(parts[1], environment("hashmap", "-")).all.compilePlan().asJsonString();
+                Files.write(Paths.get(parts[2]), plan.getBytes(StandardCharsets.UTF_8));
+                continue;
+            }
+            PrintStream console = System.out;
+            try (PrintStream out = new PrintStream(new FileOutputStream(parts[4]), true, "UTF-8")) {
+                System.setOut(out);
+                run(parts);
+            } catch (Exception problem) {
+                StringBuilder text = new StringBuilder();
+                for (Throwable cause = problem; cause != null; cause = cause.getCause()) {
+                    text.append(cause).append('\n');
+                }
+                Files.write(Paths.get(parts[4] + ".error"), text.toString().getBytes(StandardCharsets.UTF_8));
+            } finally {
+                System.setOut(console);
+            }
+        }
+        System.exit(0);
+    }
+
+    private static void run(String[] parts) throws Exception {
+        Tables tables = tables(parts[2], environment(parts[3], parts[5]));
+        RowsSource.PLANNED.set(0);
+        RowsSource.ENDED.set(0);
+        JobClient job =
+                tables.environment.loadPlan(PlanReference.fromFile(Paths.get(parts[1]))).execute().getJobClient().get();
+        long limit = System.currentTimeMillis() + LIMIT;
+        while (RowsSource.ENDED.get() < RowsSource.PLANNED.get()) {
+            JobStatus status = job.getJobStatus().get();
+            if (System.currentTimeMillis() > limit || status.isGloballyTerminalState()) {
+                job.getJobExecutionResult().get(1, TimeUnit.SECONDS);
+                throw new IllegalStateException("the job is " + status);
+            }
+            Thread.sleep(20);
+        }
+        // What the sources emitted is with the sinks before a savepoint's barrier.
+        Path taken = Paths.get(parts[6].equals("-") ? parts[4] + ".last" : parts[6]);
+        savepoint(job, taken, parts[4] + ".canonical", SavepointFormatType.CANONICAL);
+        if (!parts[6].equals("-")) {
+            savepoint(job, taken, parts[4] + ".native", SavepointFormatType.NATIVE);
+        }
+        job.cancel().get(LIMIT, TimeUnit.MILLISECONDS);
+    }
+
+    private static void savepoint(JobClient job, Path folder, String file, SavepointFormatType format) throws Exception {
+        String target = Files.createDirectories(folder).toUri().toString();
+        String taken = job.triggerSavepoint(target, format).get(LIMIT, TimeUnit.MILLISECONDS);
+        String path = new org.apache.flink.core.fs.Path(taken).getPath();
+        Files.write(Paths.get(file), Collections.singletonList(path));
+    }
+
+    private static StreamExecutionEnvironment environment(String backend, String savepoint) {
+        Configuration configuration = new Configuration();
+        configuration.setString("rest.bind-port", "0-65000");
+        configuration.setString("restart-strategy.type", "none");
+        configuration.setString("state.backend.type", backend);
+        configuration.setString("taskmanager.memory.network.min", "128mb");
+        configuration.setString("taskmanager.memory.network.max", "128mb");
+        configuration.setString("taskmanager.memory.managed.size", "128mb");
+        configuration.setString("table.local-time-zone", "UTC");
+        if (!savepoint.equals("-")) {
+            configuration.setString("execution.state-recovery.path", savepoint);
+            configuration.setString("execution.savepoint.path", savepoint);
+        }
+        StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(1, configuration);
+        env.setMaxParallelism(128);
+        return env;
+    }
+
+    private static Tables tables(String script, StreamExecutionEnvironment env) throws Exception {
+        Tables made = new Tables();
+        made.environment = StreamTableEnvironment.create(env);
+        made.all = made.environment.createStatementSet();
+        String text = new String(Files.readAllBytes(Paths.get(script)), StandardCharsets.UTF_8);
+        for (String statement : text.split(";\\s*\n")) {
+            if (statement.startsWith("SET ")) {
+                String[] setting = statement.split("'", -1);
+                made.environment.getConfig().set(setting[1], setting[3]);
+            } else if (statement.startsWith("INSERT")) {
+                made.all.addInsertSql(statement);
+            } else if (!statement.trim().isEmpty()) {
+                made.environment.executeSql(statement);
+            }
+        }
+        return made;
+    }
+
+    private static final class Tables {
+        private StreamTableEnvironment environment;
+        private StreamStatementSet all;
+    }
+}

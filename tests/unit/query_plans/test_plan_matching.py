@@ -1,0 +1,235 @@
+"""Nodes of two plans hold the same state only if they compute the same of the same tables."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stateproc
+from stateproc import SavepointWriter
+from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.query_plans.plan_file import CompiledPlan, read_plan, row_type_types
+from stateproc.query_plans.plan_matching import definitions, main_uid, matched_plans
+from tests.helpers.fixtures import FIXTURES
+from tests.helpers.planned_states import planned_job
+
+READS_EVERY_MODE = False
+PLANS = [("1.20", "plain"), ("1.20", "mini-batch"), ("2.3", "plain"), ("2.3", "mini-batch")]
+PLANS += [("2.3", "multi-join"), ("2.3", "recent")]
+Json = dict[str, Any]
+
+
+def written(release: str, case: str) -> Json:
+    found: Json = json.loads((FIXTURES / release / f"plan-{case}" / "plan.json").read_text())
+    return found
+
+
+def renumbered(plan: Json) -> Json:
+    """As another query around it would number the nodes, with other names of columns and times to live."""
+    made = copy.deepcopy(plan)
+    for node in made["nodes"]:
+        node["id"] += 1000
+        node["description"] = "another"
+        node.pop("inputProperties", None)
+        if isinstance(node.get("outputType"), str):
+            node["outputType"] = node["outputType"].replace("ROW<`", "ROW<`x_", 1)
+        for call in node.get("aggCalls", []):
+            call["name"] = "renamed"
+        for state in node.get("state", []):
+            if state["ttl"] != "0 ms":
+                state["ttl"] = "77 ms"
+        node.setdefault("configuration", {})["table.exec.uid.format"] = "<id>_<transformation>"
+    for edge in made["edges"]:
+        edge["source"] += 1000
+        edge["target"] += 1000
+    return made
+
+
+@pytest.mark.parametrize(("release", "case"), PLANS)
+def test_numbers_and_names_are_no_part_of_what_a_node_computes(release: str, case: str) -> None:
+    plan = written(release, case)
+    old, new = read_plan(plan), read_plan(renumbered(plan))
+    match = matched_plans(old, new, {})
+    assert {(pair.old.id + 1000, pair.by_table) for pair in match.pairs} == {
+        (pair.new.id, False) for pair in match.pairs
+    }
+    assert not match.ended and not match.empty and not match.new_sources
+
+
+def _other(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    return [value, "another"]
+
+
+KEPT = {"id", "type", "description", "inputProperties", "uid", "state", "configuration", "outputType"}
+
+
+@pytest.mark.parametrize(("release", "case"), PLANS)
+def test_every_attribute_is_part_of_what_a_node_and_its_consumers_compute(release: str, case: str) -> None:
+    plan = written(release, case)
+    before = definitions(read_plan(plan))
+    tried: set[tuple[str, str]] = set()
+    for index, node in enumerate(plan["nodes"]):
+        for name in node.keys() - KEPT:
+            if (node["type"], name) in tried:
+                continue
+            tried.add((node["type"], name))
+            made = copy.deepcopy(plan)
+            made["nodes"][index][name] = _other(node[name])
+            changed = read_plan(made)
+            after = definitions(changed)
+            consumers = _consumers(changed, node["id"])
+            assert {number for number in after if after[number] != before[number]} == consumers, (node["type"], name)
+    assert len(tried) > 10
+
+
+def _consumers(plan: CompiledPlan, number: int) -> set[int]:
+    found = {number}
+    while True:
+        more = {node.id for node in plan.nodes if found & {source.id for source in node.sources}} | found
+        if more == found:
+            return found
+        found = more
+
+
+def _node(plan: Json, kind: str) -> Json:
+    return next(node for node in plan["nodes"] if node["type"].startswith(f"stream-exec-{kind}_"))
+
+
+def change(edit: Callable[[Json], object]) -> Json:
+    plan = written("2.3", "plain")
+    edit(plan)
+    return plan
+
+
+def _ttl(plan: Json) -> None:
+    _node(plan, "group-aggregate")["state"][0]["ttl"] = "3600000 ms"
+
+
+def _option(plan: Json) -> None:
+    _node(plan, "group-aggregate")["configuration"]["table.exec.mini-batch.enabled"] = "true"
+
+
+def _type(plan: Json) -> None:
+    node = _node(plan, "group-aggregate")
+    node["outputType"] = node["outputType"].replace("`total` DOUBLE", "`total` FLOAT")
+
+
+@pytest.mark.parametrize("edit", [_ttl, _option, _type])
+def test_settings_and_types_that_decide_about_state(edit: Callable[[Json], object]) -> None:
+    old, new = read_plan(written("2.3", "plain")), read_plan(change(edit))
+    number = _node(written("2.3", "plain"), "group-aggregate")["id"]
+    match = matched_plans(old, new, {})
+    assert f"{number}_group-aggregate" in match.empty
+    assert number in [node.id for node in match.ended]
+
+
+def test_sources_and_sinks_are_those_of_their_tables() -> None:
+    """A source that reads more columns goes on where it was; a materializer of other rows does not."""
+
+    def edit(plan: Json) -> None:
+        scan = _node(plan, "table-source-scan")
+        scan["outputType"] = scan["outputType"].replace("`amount` DOUBLE", "`amount` DOUBLE, `more` DOUBLE")
+
+    plan = written("2.3", "plain")
+    old, new = read_plan(plan), read_plan(change(edit))
+    match = matched_plans(old, new, {})
+    tables = {(pair.old.kind, pair.by_table) for pair in match.pairs}
+    assert ("stream-exec-table-source-scan", True) in tables and ("stream-exec-sink", True) in tables
+    materializers = [uid for uid in match.empty if uid.endswith("_upsert-materialize")]
+    wanted = [node for node in new.nodes if node.kind == "stream-exec-sink" and node.at("requireUpsertMaterialize")]
+    assert len(materializers) >= len(wanted) - len([pair for pair in match.pairs if not pair.by_table])
+    assert not set(match.operator_ids.values()) & set(materializers)
+
+    def another(plan: Json) -> None:
+        _node(plan, "table-source-scan")["scanTableSource"]["table"]["identifier"] = "`another`"
+
+    (source,) = matched_plans(old, read_plan(change(another)), {}).new_sources
+    assert source.kind == "stream-exec-table-source-scan"
+
+
+def twice(plan: Json) -> Json:
+    """The plan with all nodes twice."""
+    more = renumbered(plan)
+    for node in more["nodes"]:
+        node["configuration"].pop("table.exec.uid.format")
+    return {**plan, "nodes": [*plan["nodes"], *more["nodes"]], "edges": [*plan["edges"], *more["edges"]]}
+
+
+def test_several_nodes_of_one_definition_are_asked_for() -> None:
+    plan = written("1.20", "plain")
+    for pair in ((plan, twice(plan)), (twice(plan), plan), (twice(plan), twice(plan))):
+        with pytest.raises(
+            InvalidOption, match=r"(?s)several operators compute the same.*: 1_source.*--map OLD-UID=NEW-UID"
+        ):
+            matched_plans(*map(read_plan, pair), {})
+
+
+def test_a_user_says_which_is_which_if_it_does_the_same() -> None:
+    def edit(plan: Json) -> None:
+        number = _node(plan, "group-aggregate")["id"]
+        (exchange,) = [edge["source"] for edge in plan["edges"] if edge["target"] == number]
+        (calc,) = [edge["source"] for edge in plan["edges"] if edge["target"] == exchange]
+        next(node for node in plan["nodes"] if node["id"] == calc)["condition"] = "another"
+
+    plan = written("2.3", "plain")
+    old, new = read_plan(plan), read_plan(change(edit))
+    uid = f"{_node(plan, 'group-aggregate')['id']}_group-aggregate"
+    assert uid in matched_plans(old, new, {}).empty
+    assert uid not in matched_plans(old, new, {uid: uid}).empty
+    join = next(main_uid(new, node) for node in new.nodes if node.kind == "stream-exec-join")
+    with pytest.raises(InvalidOption, match="compute something else"):
+        matched_plans(old, new, {uid: join})
+    with pytest.raises(SnapshotError, match="operator in the plan with uid '1_nothing'"):
+        matched_plans(old, new, {"1_nothing": uid})
+
+
+@pytest.mark.parametrize(
+    ("text", "types"),
+    [
+        ("ROW<`a` BIGINT, `b` ROW<`c` INT> NOT NULL>", ["BIGINT", "ROW<`c` INT> NOT NULL", ">"]),
+        ("ROW<`a``, ` DECIMAL(3, 2)> NOT NULL", ["DECIMAL(3, 2)", "> NOT NULL"]),
+        ({"type": "ROW", "fields": [{"name": "a", "fieldType": "INT"}]}, ["INT"]),
+        ("BIGINT", "BIGINT"),
+        (None, None),
+    ],
+)
+def test_types_of_a_row_without_their_names(text: Any, types: Any) -> None:
+    assert row_type_types(text) == types
+
+
+def test_state_is_carried_over_byte_for_byte_under_the_new_uids(tmp_path: Path) -> None:
+    job = planned_job("2.3", "plain")
+    source = str(job.path / "snapshot")
+    new = read_plan(renumbered(written("2.3", "plain")))
+    writer = SavepointWriter.from_existing_savepoint(None, source)
+    target = writer.evolve(job.plan, new).write(tmp_path / "target")
+    before, after = job.snapshot, stateproc.open(str(target))
+    moved = matched_plans(job.plan, new, {}).operator_ids
+    stateful = [one for one in before.operators if one.keyed_states or one.operator_states]
+    assert len(stateful) > 20
+    for operator in stateful:
+        other = after.operator(moved[operator.operator_id])
+        assert [file.handle for file in other.keyed_files] == [file.handle for file in operator.keyed_files] or all(
+            one.to_arrow().equals(two.to_arrow())
+            for one, two in zip(operator.keyed_states, other.keyed_states, strict=True)
+            if "timer" not in one.name
+        )
+
+
+def test_a_plan_of_another_job_is_refused(tmp_path: Path) -> None:
+    job = planned_job("2.3", "plain")
+    other = renumbered(written("2.3", "plain"))
+    writer = SavepointWriter.from_existing_savepoint(None, str(job.path / "snapshot"))
+    with pytest.raises(InvalidOption, match="none of the snapshot's"):
+        writer.evolve(other, job.plan)
+    with pytest.raises(InvalidOption, match="does not begin without state"):
+        writer.evolve(job.plan, job.plan, empty=["1_nothing"])

@@ -1,0 +1,90 @@
+"""Find the operators of a SQL job whose state a changed query goes on with, by the compiled plans of both.
+
+Only state that both queries compute alike is carried over, byte for byte, under the uids of the new plan. What begins
+without state changes results, so that the user has to name it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stateproc.errors import InvalidOption
+from stateproc.query_plans.node_rules import query_names
+from stateproc.query_plans.plan_file import PlanNode, read_plan
+from stateproc.query_plans.plan_matching import PlanMatch, main_uid, matched_plans, table_of
+
+
+@dataclass(frozen=True)
+class QueryEvolution:
+    """What becomes of the operators of a SQL job.
+
+    Attributes:
+        moved: Operator id → uid in the new job.
+        dropped: Operator ids that the new job does not have.
+        notes: What becomes of each node that holds state, in words.
+    """
+
+    moved: Mapping[str, str]
+    dropped: Collection[str]
+    notes: tuple[str, ...]
+
+
+def query_evolution(
+    old: Any, new: Any, mapped: Mapping[str, str], empty: Collection[str], operator_ids: Collection[str]
+) -> QueryEvolution:
+    """Return what becomes of the operators of a SQL job whose query changes.
+
+    Args:
+        old: The plan of the job that wrote the snapshot: a path, its text or the parsed JSON.
+        new: The plan of the job that will restore it.
+        mapped: uid of an operator of the old job → uid in the new one, where definitions do not match.
+        empty: uids of operators of the new job that begin without state.
+        operator_ids: The operators of the snapshot.
+
+    Raises:
+        NotFound: A plan has no operator of a given uid.
+        InvalidOption: A plan is none, or not that of the snapshot; operators of the new job would begin without state
+            that nobody named; nodes are ambiguous.
+    """
+    before, after = read_plan(old), read_plan(new)
+    known = query_names(before, operator_ids).uids
+    match = matched_plans(before, after, mapped)
+    _refuse_empty(match, empty)
+    moved = {found: uid for found, uid in match.operator_ids.items() if found in known}
+    return QueryEvolution(moved, [found for found in known if found not in moved], tuple(_notes(match)))
+
+
+def _refuse_empty(match: PlanMatch, named: Collection[str]) -> None:
+    starting = match.empty
+    unknown = [uid for uid in named if uid not in starting]
+    if unknown:
+        raise InvalidOption(
+            f"empty: {unknown[0]} does not begin without state",
+            advice=f"those that do: {', '.join(starting) or 'none'}",
+        )
+    missing = [f"{uid} ({node.label})" for uid, node in starting.items() if uid not in named]
+    if missing:
+        ended = [f"{main_uid(match.old, node)} ({node.label})" for node in match.ended if table_of(node) is None]
+        rest = f"; the old query has {', '.join(ended)}, which compute something else" if ended else ""
+        first = missing[0].partition(" ")[0]
+        raise InvalidOption(
+            f"operators of the new query would begin without state: {', '.join(missing)}{rest}",
+            advice=f"name each whose results may begin with the restore: --empty {first}; or, if nothing else than its "
+            f"inputs changed, say which it was: --map OLD-UID={first}",
+        )
+
+
+def _notes(match: PlanMatch) -> list[str]:
+    def shown(node: PlanNode) -> str:
+        table = table_of(node)
+        return node.label if table is None else f"{node.label} of {table.replace('`', '')}"
+
+    found = [f"kept: {shown(pair.old)} as {shown(pair.new)}" for pair in match.pairs]
+    found += [f"dropped: {shown(node)}" for node in match.ended]
+    found += [
+        f"starts empty: {shown(node)} ({uid}), its results begin with the restore" for uid, node in match.empty.items()
+    ]
+    found += [f"new: {shown(node)}, which begins where its options say" for node in match.new_sources]
+    return found
