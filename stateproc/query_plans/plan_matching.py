@@ -1,8 +1,9 @@
 """Match the nodes of a job's compiled plan with those of its changed query, by what they compute.
 
-A node's definition is its type, its attributes and the definitions of its inputs, down to the tables. The numbers of
-nodes, which change with every edit, descriptions and names of columns are no part of it. So nodes of one definition
-hold the same state. Sources and sinks are matched by their tables.
+The numbers of nodes change with every edit, and so do positions and names of columns. A node is defined by the lineage
+of its rows and columns, down to the tables: a column is the column of a table, or an expression over such; rows are
+those of a table, filtered, watermarked, grouped. So nodes of one definition hold the same state. Sources and sinks are
+matched by their tables.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _TABLES = {_SCAN: ("scanTableSource", "table"), _SINK: ("dynamicTableSink", "tab
 _OPERATORS = {_SCAN: "source", _SINK: "sink"}
 MATERIALIZER = "upsert-materialize"
 """The transformation before a sink that keeps rows by its primary key."""
+_REF = "INPUT_REF"
 _IGNORED = frozenset({"id", "type", "description", "inputProperties", "uid"})
 _TTL_OPTION, _UID_OPTIONS = "table.exec.state.ttl", ("table.exec.uid.format", "table.exec.uid.generation")
 _STATELESS = frozenset(
@@ -35,14 +37,149 @@ _STATELESS = frozenset(
 )
 
 
-def definitions(plan: CompiledPlan) -> dict[int, str]:
-    """Return what each node computes, by its number: equal texts for equal definitions."""
-    found: dict[int, str] = {}
+@dataclass(frozen=True)
+class Definition:
+    """What a node computes: equal texts for what is equal.
+
+    Attributes:
+        rows: The rows that it returns, whatever columns they have.
+        columns: Its columns, in their order.
+        state: What its state holds.
+    """
+
+    rows: str
+    columns: tuple[str, ...]
+    state: str
+
+
+def definitions(plan: CompiledPlan) -> dict[int, Definition]:
+    """Return what each node computes, by its number. Raises InvalidOption for a plan that is not as Flink writes it."""
+    found: dict[int, Definition] = {}
     for node in _in_order(plan):
         inputs = [found[source.id] for source in node.sources]
-        written = json.dumps([_own_definition(node), inputs], sort_keys=True)
-        found[node.id] = hashlib.sha256(written.encode()).hexdigest()
+        define = _DEFINED.get(node.kind)
+        try:
+            made = None if define is None or len(inputs) > 1 else define(node, inputs)
+        except RecursionError as error:
+            raise node.error("an expression is too deep") from error
+        found[node.id] = _opaque(node, inputs) if made is None else made
     return found
+
+
+def _text(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _opaque(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
+    """Define a node by all of its attributes, which refer to columns by position, and all columns of its inputs."""
+    state = _text(_own_definition(node), [[one.rows, *one.columns] for one in inputs])
+    return Definition(state, tuple(_text(state, number) for number in range(len(node.columns))), state)
+
+
+def _scan(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
+    """A table's columns have names. Which of them are read is no part of its rows."""
+    table = table_of(node)
+    if table is None:
+        return None
+    abilities = [one for one in node.items(*_TABLES[_SCAN][:1], "abilities") if not _only_chooses_columns(one)]
+    rows = _text(_SCAN, table, abilities)
+    types = row_type_types(node.attributes.get("outputType"))
+    columns = tuple(_text(rows, name, type_) for name, type_ in zip(node.columns, types, strict=False))
+    return Definition(rows, columns, rows)
+
+
+def _only_chooses_columns(ability: Any) -> bool:
+    """Whether a source reads fewer columns of a table. Fields within columns have names that may be those of others."""
+    if not isinstance(ability, dict) or ability.get("type") not in ("ProjectPushDown", "ReadingMetadata"):
+        return False
+    fields = ability.get("projectedFields") or []
+    return isinstance(fields, list) and all(isinstance(path, list) and len(path) == 1 for path in fields)
+
+
+def _calc(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
+    if not inputs or not isinstance(node.at("projection"), list):
+        return None
+    (before,) = inputs
+    columns = tuple(_column(node, expression, before) for expression in node.items("projection"))
+    condition = node.at("condition")
+    rows = before.rows if condition is None else _text("filter", before.rows, _over(node, condition, before))
+    return Definition(rows, columns, _text(rows, columns))
+
+
+def _watermark(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
+    if not inputs:
+        return None
+    (before,) = inputs
+    time = _at(node, before, node.at("rowtimeFieldIndex"))
+    rows = _text(node.kind, before.rows, time, _over(node, node.at("watermarkExpr"), before))
+    return Definition(rows, before.columns, _text(rows, before.columns))
+
+
+def _passing(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
+    """Rows with all of their columns, in another order, or of some kinds of changes only."""
+    if not inputs:
+        return None
+    (before,) = inputs
+    kind, version, attributes, settings = _own_definition(node)
+    own = [kind, version, {name: value for name, value in attributes.items() if name != "outputType"}, settings]
+    rows = before.rows if node.kind == "stream-exec-exchange" else _text(own, before.rows)
+    return Definition(rows, before.columns, _text(rows, before.columns))
+
+
+def _group_aggregate(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
+    """The state is a row of accumulators per group: of the calls in their order, over columns of the input."""
+    calls = node.items("aggCalls")
+    if not inputs or not all(isinstance(call, dict) for call in calls):
+        return None
+    (before,) = inputs
+    keys = [_at(node, before, position) for position in node.items("grouping")]
+    made = [_call(node, before, call) for call in calls]
+    rows = _text(node.kind, before.rows, keys)
+    _, version, attributes, settings = _own_definition(node)
+    of_columns = {"grouping", "aggCalls", "outputType", "generateUpdateBefore"}
+    rest = {name: value for name, value in attributes.items() if name not in of_columns}
+    state = _text(rows, made, version, rest, settings)
+    return Definition(rows, (*keys, *(_text(rows, call) for call in made)), state)
+
+
+def _call(node: PlanNode, before: Definition, call: Mapping[str, Any]) -> Any:
+    """An aggregate call over columns; the name that the query gives to it is no part of it."""
+    given = {name: value for name, value in call.items() if name != "name" or "internalName" not in call}
+    filter_ = call.get("filterArg", -1)
+    columns = [_at(node, before, position) for position in call.get("argList") or []]
+    return {**given, "argList": columns, "filterArg": filter_ if filter_ == -1 else _at(node, before, filter_)}
+
+
+def _column(node: PlanNode, expression: Any, before: Definition) -> str:
+    if isinstance(expression, dict) and expression.get("kind") == _REF:
+        return _at(node, before, expression.get("inputIndex"))
+    return _text(_over(node, expression, before))
+
+
+def _over(node: PlanNode, expression: Any, before: Definition) -> Any:
+    """Return an expression with columns instead of their positions."""
+    if isinstance(expression, dict):
+        if expression.get("kind") == _REF:
+            return {"column": _at(node, before, expression.get("inputIndex"))}
+        return {name: _over(node, value, before) for name, value in expression.items()}
+    return [_over(node, item, before) for item in expression] if isinstance(expression, list) else expression
+
+
+def _at(node: PlanNode, before: Definition, position: Any) -> str:
+    (found,) = node.chosen(before.columns, [position])
+    return found
+
+
+_DEFINED: Mapping[str, Callable[[PlanNode, Sequence[Definition]], Definition | None]] = {
+    _SCAN: _scan,
+    "stream-exec-calc": _calc,
+    "stream-exec-watermark-assigner": _watermark,
+    "stream-exec-group-aggregate": _group_aggregate,
+    **dict.fromkeys(
+        ("stream-exec-exchange", "stream-exec-drop-update-before", "stream-exec-mini-batch-assigner"), _passing
+    ),
+}
+"""Nodes whose columns are traced; others are defined by all that they are and read."""
 
 
 def _in_order(plan: CompiledPlan) -> Iterator[PlanNode]:
@@ -195,7 +332,7 @@ def matched_plans(old: CompiledPlan, new: CompiledPlan, given: Mapping[str, str]
     """
     pairs = [_given_pair(old, new, *uids) for uids in given.items()]
     texts = [definitions(plan) for plan in (old, new)]
-    pairs += _paired(old, new, pairs, lambda side, node: texts[side][node.id], by_table=False)
+    pairs += _paired(old, new, pairs, lambda side, node: texts[side][node.id].state, by_table=False)
     pairs += _paired(old, new, pairs, lambda _, node: table_of(node), by_table=True)
     return PlanMatch(old, new, tuple(pairs))
 

@@ -6,6 +6,7 @@ changed: those begin with the restore.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections import Counter
@@ -28,19 +29,33 @@ RELEASES = {"1.20": ("1.20", "1.20"), "2.3": ("2.3", "2.3"), "1.20 to 2.3": ("1.
 # Where a savepoint comes from, and the backend that restores it.
 SOURCES = {"canonical": "hashmap", "native": "rocksdb"}
 
-ORDERS = "CREATE TABLE orders (id BIGINT, customer BIGINT, product STRING, amount DOUBLE, proc AS PROCTIME())"
+ORDERS = "CREATE TABLE orders (note STRING, id BIGINT, customer BIGINT, product STRING, amount DOUBLE)"
+# Of what ROW_NUMBER numbers, the planner reads all columns: in a table of its own.
+OFFERS = "CREATE TABLE offers (product STRING, id BIGINT, amount DOUBLE)"
+VISITS = "CREATE TABLE visits (customer BIGINT, id BIGINT, proc AS PROCTIME())"
 NAMES = "CREATE TABLE customers (customer BIGINT, name STRING, PRIMARY KEY (customer) NOT ENFORCED)"
-FEEDS = {"orders": (ORDERS, "append"), "customers": (NAMES, "upsert")}
+FEEDS = {
+    "orders": (ORDERS, "append"),
+    "offers": (OFFERS, "append"),
+    "visits": (VISITS, "append"),
+    "customers": (NAMES, "upsert"),
+}
 
-NUMBERED = "SELECT *, ROW_NUMBER() OVER (PARTITION BY {} DESC) AS r FROM orders"
+NUMBER = "ROW_NUMBER() OVER (PARTITION BY {} DESC) AS r"
 JOINED = "SELECT id, name FROM orders AS o LEFT JOIN customers AS c ON o.customer = c.customer"
-TOP = f"SELECT product, id, amount FROM ({NUMBERED.format('product ORDER BY amount')}) WHERE r <= 2"
-LAST = f"SELECT customer, id FROM ({NUMBERED.format('customer ORDER BY proc')}) WHERE r = 1"
+RANKED = f"SELECT id, product, amount, {NUMBER.format('product ORDER BY amount')} FROM offers"
+TOP = f"SELECT product, id, amount FROM ({RANKED}) WHERE r <= 2"
+NEWEST = f"SELECT customer, id, {NUMBER.format('customer ORDER BY proc')} FROM visits"
+LAST = f"SELECT customer, id FROM ({NEWEST}) WHERE r = 1"
 PER_CUSTOMER = "SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer"
 NESTED = f"SELECT n, COUNT(*) FROM ({PER_CUSTOMER}) AS c GROUP BY n"
 # Sink → its columns, the old query and the new one; None: there is none.
 QUERIES: dict[str, tuple[str, str | None, str | None]] = {
-    "added": ("product STRING, n BIGINT", None, "SELECT product, COUNT(*) FROM orders GROUP BY product"),
+    "added": (
+        "product STRING, n BIGINT, note STRING",
+        None,
+        "SELECT product, COUNT(*), MIN(note) FROM orders GROUP BY product",
+    ),
     "totals": (
         "customer BIGINT, n BIGINT, total DOUBLE, largest DOUBLE, products BIGINT",
         "SELECT customer, COUNT(*), SUM(amount), MAX(amount), COUNT(DISTINCT product) FROM orders GROUP BY customer",
@@ -72,13 +87,19 @@ FIRST: Rows = {
         (1, 1, "tea", 10.0), (2, 1, "mate", 4.5), (3, 2, "tea", 20.0), (4, None, None, -1.0), (5, 2, "tea", 7.0)
     ],
     "customers": [(1, "Ann"), (2, "Bob"), (9, "Zoë")],
+    "visits": [(1, 1), (1, 2), (2, 3), (None, 4)],
 }  # fmt: skip
 SECOND: Rows = {
     "orders": [
         (6, 1, "tea", 15.0), (7, 3, "紅茶", 1.5), (8, 2, "mate", 4.5), (9, None, "tea", 6.0), (10, 3, "mate", 99.0)
     ],
     "customers": [(3, "Cid"), (2, "Bea")],
+    "visits": [(2, 8), (3, 10)],
 }  # fmt: skip
+
+
+for part in (FIRST, SECOND):
+    part["offers"] = [(product, number, amount) for number, _, product, amount in part["orders"]]
 
 
 class Flink:
@@ -119,7 +140,10 @@ class Flink:
     def rows(self, *parts: Rows) -> None:
         """Write what the sources will emit."""
         for name in FEEDS:
-            lines = ["\t".join(["+I", *map(_text, row)]) for part in parts for row in part[name]]
+            rows = [row for part in parts for row in part[name]]
+            if name == "orders":
+                rows = [(f"n{row[0]}", *row) for row in rows]
+            lines = ["\t".join(["+I", *map(_text, row)]) for row in rows]
             # One source is read before the other, so that results are always the same.
             (self.folder / name).write_text("\n".join(["wait"] * (name == "orders") + lines) + "\n", encoding="utf-8")
 
@@ -141,7 +165,8 @@ def _text(value: object) -> str:
 def script(folder: Path, version: int) -> str:
     """The statements of the job, in its first or its next version."""
     statements = [
-        f"{columns} WITH ('connector' = 'rows', 'path' = '{folder / name}', 'changelog' = '{changelog}')"
+        f"{columns} WITH ('connector' = 'rows', 'picked' = 'true', 'path' = '{folder / name}', "
+        f"'changelog' = '{changelog}')"
         for name, (columns, changelog) in FEEDS.items()
     ]
     for name, query in QUERIES.items():
@@ -200,6 +225,7 @@ def snapshot(flink: Flink, form: str) -> str:
 
 
 def test_the_new_query_goes_on(flink: Flink) -> None:
+    assert "`note`" not in _read(flink, "old") and "`note`" in _read(flink, "new")
     for form in SOURCES:
         plan = evolve(flink, form, f"evolved-{form}", {}, *BEGUN, "filtered")
         assert "note: kept: Rank[" in plan and "note: dropped: GroupAggregate[" in plan
@@ -214,9 +240,16 @@ def test_the_new_query_goes_on(flink: Flink) -> None:
         for name in CONTINUED[: len(CONTINUED) - flink.moves]:
             assert table(old[name], new[name]) == table(whole[name]), (form, name)
         # From the restore on: what a query that begins with the second rows gives.
-        assert table(new["added"]) == Counter({"[tea, 2]": 1, "[紅茶, 1]": 1, "[mate, 2]": 1})
+        assert table(new["added"]) == Counter({"[tea, 2, n6]": 1, "[紅茶, 1, n7]": 1, "[mate, 2, n10]": 1})
         assert table(new["filtered"]) == Counter({"[tea, 2, 21.0]": 1, "[mate, 1, 99.0]": 1})
         assert "gone" not in new
+
+
+def _read(flink: Flink, version: str) -> str:
+    """The columns of orders that the queries read, all of them from one source."""
+    plan = read_plan(flink.path(f"{version}.json"))
+    (node,) = [node for node in plan.nodes if "`orders`" in str(node.at("scanTableSource", "table", "identifier"))]
+    return json.dumps(node.attributes["outputType"])
 
 
 def test_flink_itself_does_not_restore_it(flink: Flink) -> None:

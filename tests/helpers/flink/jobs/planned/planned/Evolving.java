@@ -7,6 +7,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.util.Collections;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.flink.api.common.JobStatus;
 import org.apache.flink.configuration.Configuration;
@@ -80,9 +81,22 @@ public final class Evolving {
 
     private static void savepoint(JobClient job, Path folder, String file, SavepointFormatType format) throws Exception {
         String target = Files.createDirectories(folder).toUri().toString();
-        String taken = job.triggerSavepoint(target, format).get(LIMIT, TimeUnit.MILLISECONDS);
-        String path = new org.apache.flink.core.fs.Path(taken).getPath();
-        Files.write(Paths.get(file), Collections.singletonList(path));
+        long limit = System.currentTimeMillis() + LIMIT;
+        while (true) {
+            try {
+                String taken = job.triggerSavepoint(target, format).get(LIMIT, TimeUnit.MILLISECONDS);
+                String path = new org.apache.flink.core.fs.Path(taken).getPath();
+                Files.write(Paths.get(file), Collections.singletonList(path));
+                return;
+            } catch (ExecutionException early) {
+                // A source may end before all other tasks run.
+                boolean isEarly = early.toString().contains("required tasks are currently running");
+                if (!isEarly || System.currentTimeMillis() > limit) {
+                    throw early;
+                }
+                Thread.sleep(50);
+            }
+        }
     }
 
     private static StreamExecutionEnvironment environment(String backend, String savepoint) {

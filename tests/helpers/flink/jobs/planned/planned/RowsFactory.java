@@ -14,10 +14,16 @@ public final class RowsFactory implements DynamicTableSourceFactory {
     static final ConfigOption<String> PATH = ConfigOptions.key("path").stringType().noDefaultValue();
     static final ConfigOption<String> CHANGELOG = ConfigOptions.key("changelog").stringType().defaultValue("append");
 
+    static final ConfigOption<Boolean> PICKED = ConfigOptions.key("picked").booleanType().defaultValue(false);
+
     @Override
     public DynamicTableSource createDynamicTableSource(Context context) {
         ReadableConfig options = FactoryUtil.createTableFactoryHelper(this, context).getOptions();
-        return new RowsTable(options.get(PATH), options.get(CHANGELOG), context.getPhysicalRowDataType());
+        String path = options.get(PATH);
+        String changelog = options.get(CHANGELOG);
+        return options.get(PICKED)
+                ? new PickedRowsTable(path, changelog, context.getPhysicalRowDataType())
+                : new RowsTable(path, changelog, context.getPhysicalRowDataType());
     }
 
     @Override
@@ -36,6 +42,7 @@ public final class RowsFactory implements DynamicTableSourceFactory {
     public Set<ConfigOption<?>> optionalOptions() {
         Set<ConfigOption<?>> options = new HashSet<>();
         options.add(CHANGELOG);
+        options.add(PICKED);
         return options;
     }
 }

@@ -24,12 +24,15 @@ public class RowsSource extends LegacySource<RowData> {
 
     private final String path;
     private final List<LogicalType> columns;
+    private final int[] picked;
     private final DataStructureConverter converter;
     private volatile boolean running = true;
 
-    RowsSource(String path, List<LogicalType> columns, DataStructureConverter converter) {
+    /** Of the values of a line those at {@code picked}, whose types are {@code columns}. */
+    RowsSource(String path, List<LogicalType> columns, int[] picked, DataStructureConverter converter) {
         this.path = path;
         this.columns = columns;
+        this.picked = picked;
         this.converter = converter;
     }
 
@@ -57,7 +60,7 @@ public class RowsSource extends LegacySource<RowData> {
     private Row row(String[] parts) {
         Row row = new Row(kind(parts[0]), columns.size());
         for (int n = 0; n < columns.size(); n++) {
-            row.setField(n, value(columns.get(n), parts[n + 1]));
+            row.setField(n, value(columns.get(n), parts[picked[n] + 1]));
         }
         return row;
     }

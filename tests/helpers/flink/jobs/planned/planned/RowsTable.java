@@ -2,6 +2,7 @@ package planned;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.IntStream;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.datastream.DataStreamSource;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
@@ -17,15 +18,17 @@ import org.apache.flink.table.types.logical.LogicalType;
 import org.apache.flink.types.RowKind;
 
 /** A table whose changes are the lines of a file. */
-final class RowsTable implements ScanTableSource {
-    private final String path;
-    private final String changelog;
-    private final DataType type;
+class RowsTable implements ScanTableSource {
+    final String path;
+    final String changelog;
+    DataType type;
+    int[] picked;
 
     RowsTable(String path, String changelog, DataType type) {
         this.path = path;
         this.changelog = changelog;
         this.type = type;
+        this.picked = IntStream.range(0, type.getLogicalType().getChildren().size()).toArray();
     }
 
     @Override
@@ -54,7 +57,7 @@ final class RowsTable implements ScanTableSource {
             public DataStream<RowData> produceDataStream(ProviderContext provider, StreamExecutionEnvironment env) {
                 RowsSource.PLANNED.incrementAndGet();
                 DataStreamSource<RowData> stream =
-                        env.addSource(new RowsSource(path, columns, converter), "rows", information);
+                        env.addSource(new RowsSource(path, columns, picked, converter), "rows", information);
                 stream.setParallelism(1);
                 provider.generateUid("rows").ifPresent(stream::uid);
                 return stream;
