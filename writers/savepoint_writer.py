@@ -13,7 +13,10 @@ from stateproc.flink_versions import DEFAULT, Release
 from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.options import open_arguments, parse_options
 from stateproc.options.definition import option_texts
+from stateproc.query_plans.aggregate_conversion import STATE, aggregate_conversion
+from stateproc.query_plans.plan_matching import Pair
 from stateproc.serializers import Serializer
+from stateproc.serializers.table.serializers import RowData
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.uris import absolute
@@ -199,7 +202,13 @@ class SavepointWriter(SinkEdits):
         return self
 
     def evolve(
-        self, old: Any, new: Any, *, mapped: Mapping[str, str] | None = None, empty: Sequence[str] = ()
+        self,
+        old: Any,
+        new: Any,
+        *,
+        mapped: Mapping[str, str] | None = None,
+        empty: Sequence[str] = (),
+        new_aggregates: Literal["empty"] | None = None,
     ) -> SavepointWriter:
         """Carry the state of a SQL job over to a changed query, by the compiled plans of both.
 
@@ -212,13 +221,27 @@ class SavepointWriter(SinkEdits):
             mapped: uid of an operator of the old job → its uid in the new job, for nodes of which only what is before
                 them changed.
             empty: uids of operators of the new job that begin without state. Each that would has to be named.
+            new_aggregates: 'empty' lets calls of an aggregate begin that the old query did not compute, beside those
+                that it did.
         """
-        evolution = query_evolution(old, new, mapped or {}, empty, self._operators)
+        begins = new_aggregates == "empty"
+        evolution = query_evolution(old, new, mapped or {}, empty, self._operators, begins=begins)
+        for found, pair in evolution.converted.items():
+            self._convert_aggregate(self._existing(found), pair)
         for found in evolution.dropped:
             del self._operators[found]
         self._move(evolution.moved)
         self._settings.notes.extend(evolution.notes)
         return self
+
+    def _convert_aggregate(self, operator: ExistingOperator, pair: Pair) -> None:
+        """Give the accumulators of an aggregate the types of other calls. Raises InvalidOption, NotFound."""
+        state, names = operator.header.keyed(STATE), operator.operator.context.row_names
+        value = (state if names is None else names.applied(state)).value
+        if not isinstance(value, RowData):
+            raise InvalidOption(f"{pair.old.label} has accumulators that are no rows", advice="give the job's plan")
+        made = aggregate_conversion(pair, value)
+        operator.edits.set_type(STATE, TypeChange(made.value, made.renames, made.assignments), of_elements=False)
 
     def _move(self, uids: Mapping[str, str]) -> None:
         """Give operators other uids; ``uids``: operator id → uid. Raises InvalidOption for one that there is."""

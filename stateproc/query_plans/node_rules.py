@@ -64,7 +64,7 @@ def accumulator_names(
         if not isinstance(call, dict):
             raise node.error("an aggregate call is no object")
         columns = node.chosen(arguments, call.get("argList") or [])
-        function = _function(call)
+        function = function_of(call)
         is_distinct = call.get("distinct") is True and bool(columns)
         counted |= function == "COUNT" and not columns and not is_distinct and call.get("filterArg", -1) == -1
         name = _call_name(call, function, columns)
@@ -79,7 +79,7 @@ def accumulator_names(
     return unique_names(names)
 
 
-def _function(call: Any) -> str:
+def function_of(call: Any) -> str:
     """Return the SQL name of a call's function; the last part of a user-defined function's name."""
     for key in ("internalName", "systemName", "catalogName", "name"):
         written = call.get(key)

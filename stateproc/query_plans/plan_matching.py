@@ -16,7 +16,7 @@ from typing import Any
 
 from stateproc.errors import InvalidOption, not_found
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.query_plans.node_rules import NODE_RULES, node_uids
+from stateproc.query_plans.node_rules import NODE_RULES, function_of, node_uids
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
 
 _SCAN, _SINK = "stream-exec-table-source-scan", "stream-exec-sink"
@@ -24,6 +24,9 @@ _TABLES = {_SCAN: ("scanTableSource", "table"), _SINK: ("dynamicTableSink", "tab
 _OPERATORS = {_SCAN: "source", _SINK: "sink"}
 MATERIALIZER = "upsert-materialize"
 """The transformation before a sink that keeps rows by its primary key."""
+_AGGREGATE = "stream-exec-group-aggregate"
+BUFFERS: Mapping[str, int] = {"COUNT": 1, "SUM": 1, "SUM0": 1, "MIN": 1, "MAX": 1, "AVG": 2}
+"""Functions whose accumulators are values of their own, and how many they have."""
 _REF = "INPUT_REF"
 _IGNORED = frozenset({"id", "type", "description", "inputProperties", "uid"})
 _TTL_OPTION, _UID_OPTIONS = "table.exec.state.ttl", ("table.exec.uid.format", "table.exec.uid.generation")
@@ -45,11 +48,15 @@ class Definition:
         rows: The rows that it returns, whatever columns they have.
         columns: Its columns, in their order.
         state: What its state holds.
+        calls: The calls of an aggregate over groups, in the order of their accumulators.
+        groups: The groups of an aggregate and how it keeps them, whatever it computes of them.
     """
 
     rows: str
     columns: tuple[str, ...]
     state: str
+    calls: tuple[str, ...] = ()
+    groups: str = ""
 
 
 def definitions(plan: CompiledPlan) -> dict[int, Definition]:
@@ -139,7 +146,9 @@ def _group_aggregate(node: PlanNode, inputs: Sequence[Definition]) -> Definition
     of_columns = {"grouping", "aggCalls", "outputType", "generateUpdateBefore"}
     rest = {name: value for name, value in attributes.items() if name not in of_columns}
     state = _text(rows, made, version, rest, settings)
-    return Definition(rows, (*keys, *(_text(rows, call) for call in made)), state)
+    rest.pop("aggCallNeedRetractions", None)
+    columns = (*keys, *(_text(rows, call) for call in made))
+    return Definition(rows, columns, state, tuple(map(_text, made)), _text(rows, version, rest, settings))
 
 
 def _call(node: PlanNode, before: Definition, call: Mapping[str, Any]) -> Any:
@@ -174,7 +183,7 @@ _DEFINED: Mapping[str, Callable[[PlanNode, Sequence[Definition]], Definition | N
     _SCAN: _scan,
     "stream-exec-calc": _calc,
     "stream-exec-watermark-assigner": _watermark,
-    "stream-exec-group-aggregate": _group_aggregate,
+    _AGGREGATE: _group_aggregate,
     **dict.fromkeys(
         ("stream-exec-exchange", "stream-exec-drop-update-before", "stream-exec-mini-batch-assigner"), _passing
     ),
@@ -259,11 +268,14 @@ class Pair:
         old: The node of the old plan.
         new: The node of the new plan.
         by_table: Whether only their tables are the same: what is before a sink computes something else.
+        kept: Of an aggregate with other calls, for each call of the new node that of the old one, None for a new call.
+            None where state stays as it is.
     """
 
     old: PlanNode
     new: PlanNode
     by_table: bool = False
+    kept: tuple[int | None, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -304,6 +316,11 @@ class PlanMatch:
         return [node for node in self.new.nodes if node.id not in known and node.kind == _SCAN]
 
     @property
+    def begun(self) -> dict[str, PlanNode]:
+        """The uids of the operators of aggregates with other calls, and their nodes."""
+        return {main_uid(self.new, pair.new): pair.new for pair in self.pairs if pair.kept is not None}
+
+    @property
     def empty(self) -> dict[str, PlanNode]:
         """The uids of the operators of the new plan that hold state and would start empty, and their nodes."""
         found: dict[str, PlanNode] = {}
@@ -330,11 +347,40 @@ def matched_plans(old: CompiledPlan, new: CompiledPlan, given: Mapping[str, str]
         NotFound: A plan has no operator of a given uid.
         InvalidOption: Nodes that were given do not hold the same state, or several nodes have one definition.
     """
-    pairs = [_given_pair(old, new, *uids) for uids in given.items()]
     texts = [definitions(plan) for plan in (old, new)]
+    pairs = [_given_pair(old, new, *uids, texts) for uids in given.items()]
     pairs += _paired(old, new, pairs, lambda side, node: texts[side][node.id].state, by_table=False)
     pairs += _paired(old, new, pairs, lambda _, node: table_of(node), by_table=True)
+    pairs += _converted(old, new, pairs, texts)
     return PlanMatch(old, new, tuple(pairs))
+
+
+def _converted(
+    old: CompiledPlan, new: CompiledPlan, found: Sequence[Pair], texts: Sequence[Mapping[int, Definition]]
+) -> list[Pair]:
+    """Return the pairs of aggregates over the same groups with other calls; none where several have the same groups."""
+    taken = [{pair.old.id for pair in found}, {pair.new.id for pair in found}]
+    groups: list[dict[str, list[PlanNode]]] = [{}, {}]
+    for side, plan in enumerate((old, new)):
+        for node in plan.nodes:
+            if node.id not in taken[side] and node.kind == _AGGREGATE and is_convertible(node):
+                groups[side].setdefault(texts[side][node.id].groups, []).append(node)
+    both = ((nodes, groups[1].get(rows, [])) for rows, nodes in groups[0].items())
+    return [_conversion(one[0], two[0], texts) for one, two in both if len(one) == len(two) == 1]
+
+
+def _conversion(one: PlanNode, two: PlanNode, texts: Sequence[Mapping[int, Definition]]) -> Pair:
+    before, after = texts[0][one.id].calls, texts[1][two.id].calls
+    return Pair(one, two, kept=tuple(before.index(call) if call in before else None for call in after))
+
+
+def is_convertible(node: PlanNode) -> bool:
+    """Whether the accumulators of an aggregate are values of their own, without views of many and without a count of
+    rows that are retracted."""
+    calls = node.items("aggCalls")
+    retracted = node.at("needRetraction") is True or any(one is True for one in node.items("aggCallNeedRetractions"))
+    plain = all(isinstance(call, dict) and not call.get("distinct") for call in calls)
+    return bool(calls) and plain and not retracted and all(function_of(call) in BUFFERS for call in calls)
 
 
 def _paired(
@@ -362,8 +408,15 @@ def _paired(
     return made
 
 
-def _given_pair(old: CompiledPlan, new: CompiledPlan, before: str, after: str) -> Pair:
+def _given_pair(
+    old: CompiledPlan, new: CompiledPlan, before: str, after: str, texts: Sequence[Mapping[int, Definition]]
+) -> Pair:
     one, two = node_of_uid(old, before), node_of_uid(new, after)
+    if one.kind == two.kind == _AGGREGATE and texts[0][one.id].groups == texts[1][two.id].groups:
+        if texts[0][one.id].state == texts[1][two.id].state:
+            return Pair(one, two)
+        if is_convertible(one) and is_convertible(two):
+            return _conversion(one, two, texts)
     if _own_definition(one) != _own_definition(two) or _input_types(one) != _input_types(two):
         raise InvalidOption(
             f"{one.label} ({before}) and {two.label} ({after}) compute something else, or of other columns: the state "

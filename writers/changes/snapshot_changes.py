@@ -6,7 +6,7 @@ import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from stateproc.errors import InvalidOption, MissingFile, Where
 from stateproc.writers.changes.change_definition import (
@@ -301,10 +301,14 @@ class Evolve:
     empty: tuple[str, ...] | None = change_field(
         TEXTS, "an operator of the new plan that begins without state: its uid", default=None
     )
+    new_aggregates: str | None = change_field(
+        one_of("empty"), "empty: calls of an aggregate begin that the old query did not compute", default=None
+    )
 
     def apply(self, writer: SavepointWriter) -> None:
         """Carry the state over. Raises NotFound, InvalidOption."""
-        writer.evolve(self.from_plan, self.to_plan, mapped=self.map, empty=self.empty or ())
+        begins: Literal["empty"] | None = "empty" if self.new_aggregates else None
+        writer.evolve(self.from_plan, self.to_plan, mapped=self.map, empty=self.empty or (), new_aggregates=begins)
 
 
 # Kafka sources and sinks.

@@ -153,6 +153,7 @@ CHANGES: tuple[ChangeDefinition, ...] = (
             "to_plan": "new.json",
             "map": {"6_group-aggregate": "9_group-aggregate"},
             "empty": ["12_join"],
+            "new_aggregates": "empty",
         },
     ),
     ChangeDefinition(

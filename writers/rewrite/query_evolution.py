@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateproc.errors import InvalidOption
+from stateproc.keygroups.operator_ids import operator_id
+from stateproc.query_plans.aggregate_conversion import call_text, call_words, new_calls
 from stateproc.query_plans.node_rules import query_names
 from stateproc.query_plans.plan_file import PlanNode, read_plan
-from stateproc.query_plans.plan_matching import PlanMatch, main_uid, matched_plans, table_of
+from stateproc.query_plans.plan_matching import Pair, PlanMatch, main_uid, matched_plans, table_of
 
 
 @dataclass(frozen=True)
@@ -23,16 +25,24 @@ class QueryEvolution:
     Attributes:
         moved: Operator id → uid in the new job.
         dropped: Operator ids that the new job does not have.
+        converted: Operator id → its aggregate, whose calls are others.
         notes: What becomes of each node that holds state, in words.
     """
 
     moved: Mapping[str, str]
     dropped: Collection[str]
+    converted: Mapping[str, Pair]
     notes: tuple[str, ...]
 
 
 def query_evolution(
-    old: Any, new: Any, mapped: Mapping[str, str], empty: Collection[str], operator_ids: Collection[str]
+    old: Any,
+    new: Any,
+    mapped: Mapping[str, str],
+    empty: Collection[str],
+    operator_ids: Collection[str],
+    *,
+    begins: bool = False,
 ) -> QueryEvolution:
     """Return what becomes of the operators of a SQL job whose query changes.
 
@@ -42,6 +52,7 @@ def query_evolution(
         mapped: uid of an operator of the old job → uid in the new one, where definitions do not match.
         empty: uids of operators of the new job that begin without state.
         operator_ids: The operators of the snapshot.
+        begins: Whether new calls of aggregates begin without state.
 
     Raises:
         NotFound: A plan has no operator of a given uid.
@@ -51,9 +62,31 @@ def query_evolution(
     before, after = read_plan(old), read_plan(new)
     known = query_names(before, operator_ids).uids
     match = matched_plans(before, after, mapped)
+    named = {node.id for uid, node in match.begun.items() if uid in empty}
+    match = PlanMatch(before, after, [pair for pair in match.pairs if pair.kept is None or pair.new.id not in named])
     _refuse_empty(match, empty)
+    if not begins:
+        _refuse_new_calls(match)
     moved = {found: uid for found, uid in match.operator_ids.items() if found in known}
-    return QueryEvolution(moved, [found for found in known if found not in moved], tuple(_notes(match)))
+    converted = {operator_id(main_uid(before, pair.old)): pair for pair in match.pairs if pair.kept is not None}
+    converted = {found: pair for found, pair in converted.items() if found in known}
+    dropped = [found for found in known if found not in moved]
+    return QueryEvolution(moved, dropped, converted, tuple(_notes(match)))
+
+
+def _refuse_new_calls(match: PlanMatch) -> None:
+    new = [(pair, new_calls(pair)) for pair in match.pairs if pair.kept is not None]
+    missing = [
+        f"{call_text(pair.new, call)} of {main_uid(match.new, pair.new)} ({pair.new.label})"
+        for pair, calls in new
+        for call in calls
+    ]
+    if missing:
+        raise InvalidOption(
+            f"aggregates have calls that the old query did not compute: {', '.join(missing)}",
+            advice="let these begin with the restore, beside the others: --new-aggregates empty; or the whole "
+            "operator: --empty UID",
+        )
 
 
 def _refuse_empty(match: PlanMatch, named: Collection[str]) -> None:
@@ -81,7 +114,10 @@ def _notes(match: PlanMatch) -> list[str]:
         table = table_of(node)
         return node.label if table is None else f"{node.label} of {table.replace('`', '')}"
 
-    found = [f"kept: {shown(pair.old)} as {shown(pair.new)}" for pair in match.pairs]
+    found = [f"kept: {shown(pair.old)} as {shown(pair.new)}" for pair in match.pairs if pair.kept is None]
+    for pair in match.pairs:
+        if pair.kept is not None:
+            found.append(f"converted: {shown(pair.old)} as {shown(pair.new)}: {', '.join(call_words(pair))}")
     found += [f"dropped: {shown(node)}" for node in match.ended]
     found += [
         f"starts empty: {shown(node)} ({uid}), its results begin with the restore" for uid, node in match.empty.items()

@@ -34,7 +34,7 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
             "evolve",
             "old.json",
             "new.json",
-            {"mapped": {"6_group-aggregate": "9_group-aggregate"}, "empty": ("12_join",)},
+            {"mapped": {"6_group-aggregate": "9_group-aggregate"}, "empty": ("12_join",), "new_aggregates": "empty"},
         )
     ],
     "evolve-type": [

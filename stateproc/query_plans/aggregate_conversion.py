@@ -1,0 +1,134 @@
+"""Convert the accumulators of an aggregate over groups to those of other calls.
+
+The state has a row of buffers per group, call after call: COUNT the number (BIGINT), SUM, MIN and MAX their result, AVG
+the sum and the number (AggregateFunction classes of org.apache.flink.table.planner.functions.aggfunctions). All of them
+are nullable; those of a call that begins are 0 for COUNT, SUM0 and AVG, else null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stateproc.errors import InvalidOption, Where
+from stateproc.query_plans.node_rules import function_of
+from stateproc.query_plans.plan_file import PlanNode
+from stateproc.query_plans.plan_matching import BUFFERS, Pair
+from stateproc.serializers import Serializer
+from stateproc.serializers.table.logical_types import LogicalType
+from stateproc.serializers.table.serializers import RowData
+from stateproc.types import RowData as row_data
+
+STATE = "accState"
+_WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+_FLOATING = ("FLOAT", "DOUBLE")
+
+
+@dataclass(frozen=True)
+class AggregateConversion:
+    """How the accumulators of an aggregate become those of other calls.
+
+    Attributes:
+        value: The type of the new accumulators.
+        renames: The fields that stay, as they were and as they are.
+        assignments: The fields of calls that begin.
+    """
+
+    value: Serializer
+    renames: dict[str, str]
+    assignments: tuple[str, ...]
+
+
+def aggregate_conversion(pair: Pair, old: RowData) -> AggregateConversion:
+    """Return how accumulators are converted.
+
+    Args:
+        pair: The nodes, and which call is which.
+        old: The type of the accumulators, with the names under which they are read.
+
+    Raises:
+        InvalidOption: The accumulators are not those of the old calls, or a new call has some of another kind.
+    """
+    kept = pair.kept or ()
+    before, after = pair.old.items("aggCalls"), pair.new.items("aggCalls")
+    starts = _starts(before)
+    if starts[-1] != len(old.types):
+        raise InvalidOption(
+            f"{pair.old.label} has accumulators of {starts[-1]} fields by its plan, and of {len(old.types)} in the "
+            "snapshot",
+            where=Where(state=STATE),
+            advice="give the plan that the job ran",
+        )
+    types: list[LogicalType] = []
+    renames: dict[str, str] = {}
+    assignments: list[str] = []
+    for call, source in zip(after, kept, strict=True):
+        if source is None:
+            for type_, initial in _beginning(pair.new, call):
+                assignments.append(f"value.f{len(types)} = {initial}")
+                types.append(type_)
+            continue
+        for at in range(starts[source], starts[source + 1]):
+            renames[old.names[at]] = f"f{len(types)}"
+            types.append(old.types[at])
+    value = row_data([(f"f{index}", type_) for index, type_ in enumerate(types)])
+    return AggregateConversion(value, renames, tuple(assignments))
+
+
+def call_words(pair: Pair) -> list[str]:
+    """Return what becomes of each call."""
+    kept, before, after = pair.kept or (), pair.old.items("aggCalls"), pair.new.items("aggCalls")
+    words = [
+        f"{call_text(pair.new, call)} kept" for call, source in zip(after, kept, strict=True) if source is not None
+    ]
+    words += [f"{call_text(pair.new, call)} from now on" for call in new_calls(pair)]
+    gone = sorted(set(range(len(before))) - set(kept))
+    return words + [f"{call_text(pair.old, before[index])} dropped" for index in gone]
+
+
+def new_calls(pair: Pair) -> list[Any]:
+    """Return the calls of the new node that the old one does not have."""
+    return [call for call, source in zip(pair.new.items("aggCalls"), pair.kept or (), strict=True) if source is None]
+
+
+def call_text(node: PlanNode, call: Any) -> str:
+    """Return a call as SQL has it."""
+    columns = node.chosen(node.input(), call.get("argList") or [])
+    text, filter_ = f"{function_of(call)}({', '.join(columns) or '*'})", call.get("filterArg", -1)
+    return text if filter_ == -1 else f"{text} FILTER ({node.chosen(node.input(), [filter_])[0]})"
+
+
+def _starts(calls: Sequence[Any]) -> list[int]:
+    """Return where the buffers of each call begin, and where the last ends."""
+    found = [0]
+    for call in calls:
+        found.append(found[-1] + BUFFERS[function_of(call)])
+    return found
+
+
+def _beginning(node: PlanNode, call: Any) -> Iterator[tuple[LogicalType, str]]:
+    """Yield the types and values of the buffers of a call that has seen no row."""
+    function, result = function_of(call), str(call.get("type")).removesuffix(" NOT NULL")
+    if not isinstance(call.get("type"), str):
+        raise _unknown(node, call)
+    if function == "AVG":
+        if result not in (*_WHOLE, *_FLOATING):
+            raise _unknown(node, call)
+        yield _sql("BIGINT" if result in _WHOLE else "DOUBLE"), "0"
+        yield _sql("BIGINT"), "0"
+        return
+    yield _sql("BIGINT" if function == "COUNT" else result), "0" if function in ("COUNT", "SUM0") else "NULL"
+
+
+def _sql(text: str) -> LogicalType:
+    made = row_data({"f0": text})
+    assert isinstance(made, RowData)
+    return made.types[0]
+
+
+def _unknown(node: PlanNode, call: Any) -> InvalidOption:
+    return InvalidOption(
+        f"the accumulator of {call_text(node, call)} of {node.label} is not known",
+        advice="let the aggregate start empty: --empty, without --map",
+    )

@@ -1,0 +1,122 @@
+"""Accumulators of an aggregate become those of other calls: kept, dropped, in another order, or begun."""
+
+from __future__ import annotations
+
+import copy
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stateproc
+from stateproc import SavepointWriter
+from stateproc.errors import InvalidOption
+from tests.helpers.paths import ROOT
+
+READS_EVERY_MODE = False
+UID = "4_group-aggregate"
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A savepoint of COUNT(*), SUM(amount) of customers, and its plan."""
+    folder = tmp_path_factory.mktemp("job")
+    with tarfile.open(ROOT / "tests/vectors/changed-query.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "changed-query"
+
+
+def call(function: str, type_: Any, *columns: int, **more: Any) -> Json:
+    return {
+        "name": "x", "internalName": f"${function}$1", "argList": list(columns), "filterArg": -1, "distinct": False,
+        "approximate": False, "ignoreNulls": False, "type": type_, **more,
+    }  # fmt: skip
+
+
+COUNT = call("COUNT", "BIGINT NOT NULL", syntax="FUNCTION_STAR")
+SUM = call("SUM", "DOUBLE", 1)
+COUNTED, SUMMED = [2, 2, 1], [260.0, 79.5, 120.0]
+
+
+def changed(job: Path, *calls: Json, **more: Any) -> tuple[Json, Json]:
+    """The plan, and the same with other calls of the first aggregate."""
+    plan = json.loads((job / "old.json").read_text())
+    made = copy.deepcopy(plan)
+    (node,) = [node for node in made["nodes"] if node["id"] == 4]
+    assert [one["internalName"] for one in node["aggCalls"]] == ["$COUNT$1", "$SUM$1"]
+    node.update(aggCalls=list(calls), aggCallNeedRetractions=[False] * len(calls), **more)
+    return plan, made
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected", "note"),
+    [
+        ([SUM, COUNT], [SUMMED, COUNTED], "SUM(amount) kept, COUNT(*) kept"),
+        ([SUM], [SUMMED], "SUM(amount) kept, COUNT(*) dropped"),
+        (
+            [call("MIN", "BIGINT", 0), COUNT, call("AVG", "DOUBLE", 1), SUM],
+            [[None] * 3, COUNTED, [0.0] * 3, [0] * 3, SUMMED],
+            "COUNT(*) kept, SUM(amount) kept, MIN(customer) from now on, AVG(amount) from now on",
+        ),
+        (
+            [SUM, call("COUNT", "BIGINT NOT NULL", 1), call("AVG", "BIGINT", 0), call("SUM0", "DOUBLE NOT NULL", 1)],
+            [SUMMED, [0] * 3, [0] * 3, [0] * 3, [0.0] * 3],
+            "SUM(amount) kept, COUNT(amount) from now on, AVG(customer) from now on, SUM0(amount) from now on, "
+            "COUNT(*) dropped",
+        ),
+        (
+            [COUNT, call("SUM", "DOUBLE", 1, filterArg=0)],
+            [COUNTED, [None] * 3],
+            "COUNT(*) kept, SUM(amount) FILTER (customer) from now on, SUM(amount) dropped",
+        ),
+    ],
+)
+def test_buffers_of_each_call(job: Path, tmp_path: Path, calls: list[Json], expected: list[Any], note: str) -> None:
+    writer = SavepointWriter.from_existing_savepoint(None, str(job / "savepoint"))
+    writer.evolve(*changed(job, *calls), new_aggregates="empty")
+    assert f"converted: GroupAggregate[4] as GroupAggregate[4]: {note}" in str(writer.plan())
+    found = stateproc.open(writer.write(tmp_path / "target")).state(UID, "accState").to_arrow().sort_by("key")
+    values = found.column("value").combine_chunks()
+    assert [values.field(index).to_pylist() for index in range(values.type.num_fields)] == expected
+    assert found.column("key").to_pylist() == [{"f0": 7}, {"f0": 8}, {"f0": 9}]
+
+
+@pytest.mark.parametrize(
+    ("calls", "more", "message"),
+    [
+        ([COUNT, SUM, call("MAX", "DOUBLE", 1)], {}, r"MAX\(amount\) of 4_group-aggregate.*--new-aggregates empty"),
+        ([COUNT, call("SUM", "DOUBLE", 1, distinct=True)], {}, "would begin without state: 4_group-aggregate"),
+        ([COUNT, call("LAST_VALUE", "DOUBLE", 1)], {}, "would begin without state: 4_group-aggregate"),
+        ([SUM], {"needRetraction": True}, "would begin without state: 4_group-aggregate"),
+        ([SUM], {"grouping": []}, "would begin without state: 4_group-aggregate"),
+        ([], {}, "would begin without state: 4_group-aggregate"),
+    ],
+)
+def test_what_is_not_said_or_has_no_known_buffers(job: Path, calls: list[Json], more: Json, message: str) -> None:
+    writer = SavepointWriter.from_existing_savepoint(None, str(job / "savepoint"))
+    with pytest.raises(InvalidOption, match=f"(?s){message}"):
+        writer.evolve(*changed(job, *calls, **more))
+
+
+def test_a_type_without_known_buffers_is_refused(job: Path) -> None:
+    for type_ in ("DECIMAL(10, 2)", {"type": "DECIMAL"}):
+        writer = SavepointWriter.from_existing_savepoint(None, str(job / "savepoint"))
+        with pytest.raises(InvalidOption, match=r"the accumulator of AVG\(amount\) .* is not known"):
+            writer.evolve(*changed(job, COUNT, call("AVG", type_, 1)), new_aggregates="empty")
+
+
+def test_the_whole_operator_begins_if_that_is_said(job: Path, tmp_path: Path) -> None:
+    writer = SavepointWriter.from_existing_savepoint(None, str(job / "savepoint"))
+    writer.evolve(*changed(job, SUM, call("MAX", "DOUBLE", 1)), empty=[UID])
+    assert UID not in [one.uid for one in stateproc.open(writer.write(tmp_path / "target"), uids=[UID]).operators]
+
+
+def test_accumulators_of_another_number_are_not_those_of_the_plan(job: Path) -> None:
+    """The plan of another job, whose aggregate has a call more."""
+    _, old = changed(job, COUNT, SUM, call("MAX", "DOUBLE", 1))
+    writer = SavepointWriter.from_existing_savepoint(None, str(job / "savepoint"))
+    with pytest.raises(InvalidOption, match="accumulators of 3 fields by its plan, and of 2 in the snapshot"):
+        writer.evolve(old, changed(job, SUM)[1])
