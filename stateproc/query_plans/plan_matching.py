@@ -358,7 +358,7 @@ def matched_plans(old: CompiledPlan, new: CompiledPlan, given: Mapping[str, str]
 def _converted(
     old: CompiledPlan, new: CompiledPlan, found: Sequence[Pair], texts: Sequence[Mapping[int, Definition]]
 ) -> list[Pair]:
-    """Return the pairs of aggregates over the same groups with other calls; none where several have the same groups."""
+    """Return the pairs of aggregates over the same groups, which share calls; none where several have those groups."""
     taken = [{pair.old.id for pair in found}, {pair.new.id for pair in found}]
     groups: list[dict[str, list[PlanNode]]] = [{}, {}]
     for side, plan in enumerate((old, new)):
@@ -366,7 +366,8 @@ def _converted(
             if node.id not in taken[side] and node.kind == _AGGREGATE and is_convertible(node):
                 groups[side].setdefault(texts[side][node.id].groups, []).append(node)
     both = ((nodes, groups[1].get(rows, [])) for rows, nodes in groups[0].items())
-    return [_conversion(one[0], two[0], texts) for one, two in both if len(one) == len(two) == 1]
+    made = [_conversion(one[0], two[0], texts) for one, two in both if len(one) == len(two) == 1]
+    return [pair for pair in made if any(source is not None for source in pair.kept or ())]
 
 
 def _conversion(one: PlanNode, two: PlanNode, texts: Sequence[Mapping[int, Definition]]) -> Pair:

@@ -35,6 +35,7 @@ from stateproc.writers.rewrite.kryo_conversion import (
     ConversionProblem,
     KryoConversion,
     KryoUpgrade,
+    has_kryo,
     is_convertible,
 )
 from stateproc.writers.rewrite.kryo_versions import check_kryo, check_kryo_rows, has_kryo_keyed
@@ -249,17 +250,24 @@ class ExistingOperator:
     def check_release(self, release: Release) -> None:
         """Raise UnsupportedSnapshot if a state that stays means other values in this release."""
         rows = [item.declared for item in self._rows()]
-        evolved = (*self.edits.types, *self.edits.element_types)
-        if evolved and self.upgrade(release) is not None:
+        if self.upgrade(release) is not None:
+            self._refuse_types_and_conversions(release)
+        if self.upgrade(release) is None or self.operator.unreadable_keyed_files:
+            check_kryo(self.operator, release, {*self.edits.dropped, *(item.name for item in rows)})
+        if rows and self.header.key is not None:
+            check_kryo_rows(self.operator, release, self.header.key, rows)
+
+    def _refuse_types_and_conversions(self, release: Release) -> None:
+        """Raise InvalidOption for states that get another type, while values of Kryo in them are converted."""
+        types = self.edits.types.items()
+        evolved = [name for name, change in types if self.conversion(name, release) or has_kryo(change.value)]
+        evolved += self.edits.element_types
+        if evolved:
             raise InvalidOption(
                 f"values get another type, and those of Kryo are converted for Flink {release}, in one write",
                 where=Where(operator=self.operator.display, state=evolved[0]),
                 advice="change the type in a write of its own, and upgrade what it wrote",
             )
-        if self.upgrade(release) is None or self.operator.unreadable_keyed_files:
-            check_kryo(self.operator, release, {*self.edits.dropped, *(item.name for item in rows)})
-        if rows and self.header.key is not None:
-            check_kryo_rows(self.operator, release, self.header.key, rows)
 
     def upgrade(self, release: Release) -> KryoUpgrade | None:
         """Return how values of Kryo are converted for a release; None if they are not."""

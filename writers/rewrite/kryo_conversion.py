@@ -62,6 +62,11 @@ def conversion_context(context: LayoutContext, release: Release) -> LayoutContex
     return replace(context, temporal="lossless", strict=True, row_kind=False, tail=True, convert_to=release.kryo)
 
 
+def has_kryo(serializer: Serializer) -> bool:
+    """Whether values of a type contain some that Kryo writes, in any release."""
+    return bool(_kryo_parts(serializer))
+
+
 def _kryo_parts(serializer: Serializer | None) -> list[Kryo]:
     if serializer is None:
         return []

@@ -88,6 +88,7 @@ def test_buffers_of_each_call(job: Path, tmp_path: Path, calls: list[Json], expe
     ("calls", "more", "message"),
     [
         ([COUNT, SUM, call("MAX", "DOUBLE", 1)], {}, r"MAX\(amount\) of 4_group-aggregate.*--new-aggregates empty"),
+        ([call("MAX", "DOUBLE", 1)], {}, "would begin without state: 4_group-aggregate"),
         ([COUNT, call("SUM", "DOUBLE", 1, distinct=True)], {}, "would begin without state: 4_group-aggregate"),
         ([COUNT, call("LAST_VALUE", "DOUBLE", 1)], {}, "would begin without state: 4_group-aggregate"),
         ([SUM], {"needRetraction": True}, "would begin without state: 4_group-aggregate"),

@@ -313,8 +313,11 @@ def test_timers_keys_and_releases_are_not_changed_with_it(tmp_path: Path) -> Non
     writer = SavepointWriter.from_existing_savepoint(None, one.path, {"uids": "op"})
     with pytest.raises(InvalidOption, match="changed twice"):
         writer.evolve_type("op", "sum", "Long").evolve_type("op", "sum", "Long")
+    moved = stateproc.open(writer.with_flink_version("2.3").write(tmp_path / "moved"), uids=["op"])
+    assert moved.state("op", "sum").schema().field("value").type == pa.int64()
+    kryo = SavepointWriter.from_existing_savepoint(None, one.path, {"uids": "op"}).with_flink_version("2.3")
     with pytest.raises(InvalidOption, match="in a write of its own"):
-        writer.with_flink_version("2.3").write(tmp_path / "target")
+        kryo.evolve_type("op", "phase", "Kryo java.lang.Object").write(tmp_path / "target")
     timers = SavepointWriter.from_existing_savepoint(None, one.path, {"uids": "op"})
     timers.evolve_type("op", "_timer_state/event_user-timers", "Long")
     with pytest.raises(InvalidOption, match="have no other type"):
