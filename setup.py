@@ -5,6 +5,7 @@ Everything else about the project is in pyproject.toml.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -30,6 +31,10 @@ PLATFORM = os.environ.get("STATEPROC_WHEEL_PLATFORM") or this_platform()
 
 def build_library(*arguments: str) -> None:
     """Run the tool that builds the library; it says what is missing, if anything is."""
+    if importlib.util.find_spec("numpy") is None:
+        # Without build isolation, and before pip installs dependencies: `make setup` builds the library afterwards.
+        print("no kernel library yet: NumPy is not installed", file=sys.stderr)
+        return
     # With pip's own path, on which it has put the packages that building needs.
     paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

@@ -121,22 +121,14 @@ def unpack_connector_savepoints(folder: Path) -> None:
         archive.extractall(folder, filter="data")
 
 
-def unpack_changed_query(folder: Path) -> None:
-    """Unpack a savepoint of a SQL job, its plan and that of its next version, which planned.Evolving compiled."""
-    with tarfile.open(ROOT / "tests/vectors/changed-query.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-
-
 def folder_of(document: Path, folder: Path, snapshots: Path | None = None) -> Path:
     """Return a folder to run in, with the fixtures if the document names them, and with the bundled snapshots."""
-    if "tests/fixtures" in document.read_text(encoding="utf-8"):
+    if re.search(r"tests/(fixtures|vectors)/", document.read_text(encoding="utf-8")):
         (folder / "tests").symlink_to(ROOT / "tests")
     if _CONSUMER in document.read_text(encoding="utf-8"):
         _write_consumer(folder / _CONSUMER)
     if _CONNECTORS.search(document.read_text(encoding="utf-8")):
         unpack_connector_savepoints(folder / "connectors")
-    if "changed-query/savepoint" in document.read_text(encoding="utf-8"):
-        unpack_changed_query(folder)
     if snapshots is not None:
         (folder / "snapshots").symlink_to(snapshots)
     return folder
