@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stateproc.errors import InvalidOption, not_found
@@ -22,6 +22,22 @@ from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_typ
 _SCAN, _SINK = "stream-exec-table-source-scan", "stream-exec-sink"
 _TABLES = {_SCAN: ("scanTableSource", "table"), _SINK: ("dynamicTableSink", "table")}
 _OPERATORS = {_SCAN: "source", _SINK: "sink"}
+_PLACES = (
+    "connector", "topic", "topics", "topic-pattern", "path", "url", "hostname", "port", "database-name", "schema-name",
+    "table-name", "database", "collection", "stream", "stream.arn", "slot.name", "service-url", "catalog-database",
+    "catalog-table",
+)  # fmt: skip
+"""Options that say where the rows of a table are."""
+_OF_CHANGES = ("debezium", "canal", "maxwell", "ogg")
+"""Formats of rows that are changes."""
+_INSERTS_ONLY = frozenset(
+    f"stream-exec-{name}"
+    for name in """
+    global-window-aggregate interval-join match temporal-sort window-aggregate window-deduplicate window-join
+    window-rank window-table-function
+    """.split()
+)
+"""Nodes that never take back a row that they returned."""
 MATERIALIZER = "upsert-materialize"
 """The transformation before a sink that keeps rows by its primary key."""
 _AGGREGATE = "stream-exec-group-aggregate"
@@ -84,23 +100,56 @@ def _opaque(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
 
 
 def _scan(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
-    """A table's columns have names. Which of them are read is no part of its rows."""
+    """A table's columns have names. Which of them are read is no part of its rows.
+
+    Other abilities, such as filters, refer to columns by positions, which the declared schema explains.
+    """
     table = table_of(node)
     if table is None:
         return None
     abilities = [one for one in node.items(*_TABLES[_SCAN][:1], "abilities") if not _only_chooses_columns(one)]
-    rows = _text(_SCAN, table, abilities)
+    schema = _schema(node)
+    if abilities and schema is None:
+        schema = f"unknown {id(node)}"  # Equal to no other.
+    rows = _text(_SCAN, _identity(node), abilities, schema if abilities else None)
     types = row_type_types(node.attributes.get("outputType"))
-    columns = tuple(_text(rows, name, type_) for name, type_ in zip(node.columns, types, strict=False))
+    declared = {str(one.get("name")): one for one in _declared_columns(node)}
+    columns = tuple(
+        _text(rows, name, type_, declared.get(name)) for name, type_ in zip(node.columns, types, strict=False)
+    )
     return Definition(rows, columns, rows)
 
 
 def _only_chooses_columns(ability: Any) -> bool:
     """Whether a source reads fewer columns of a table. Fields within columns have names that may be those of others."""
-    if not isinstance(ability, dict) or ability.get("type") not in ("ProjectPushDown", "ReadingMetadata"):
+    if not isinstance(ability, dict) or ability.get("type") != "ProjectPushDown":
         return False
     fields = ability.get("projectedFields") or []
     return isinstance(fields, list) and all(isinstance(path, list) and len(path) == 1 for path in fields)
+
+
+def _identity(node: PlanNode) -> Any:
+    """Return what makes a table another one: its name, and the options that say where its rows are."""
+    options = node.at(*_TABLES[node.kind], "resolvedTable", "options")
+    known = options if isinstance(options, dict) else {}
+    return [table_of(node), {name: known[name] for name in _PLACES if name in known}]
+
+
+def _has_changes(node: PlanNode) -> bool:
+    """Whether a source is known to return changes and not only new rows."""
+    options = node.at(*_TABLES[node.kind], "resolvedTable", "options")
+    known = options if isinstance(options, dict) else {}
+    formats = [str(value) for name, value in known.items() if str(name).endswith("format")]
+    return str(known.get("connector")).endswith("-cdc") or any(one in text for text in formats for one in _OF_CHANGES)
+
+
+def _schema(node: PlanNode) -> Any:
+    return node.at(*_TABLES[node.kind], "resolvedTable", "schema")
+
+
+def _declared_columns(node: PlanNode) -> list[dict[str, Any]]:
+    columns = node.at(*_TABLES[node.kind], "resolvedTable", "schema", "columns")
+    return [one for one in columns if isinstance(one, dict)] if isinstance(columns, list) else []
 
 
 def _calc(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
@@ -216,7 +265,8 @@ def _own_definition(node: PlanNode) -> Any:
         table, place = _TABLES[node.kind], table_of(node)
         if place is not None:
             part = dict(node.at(table[0]))
-            attributes[table[0]] = {**part, table[1]: place}
+            # A sink's rows are kept by its primary key, and the columns of a source are those that are declared.
+            attributes[table[0]] = {**part, table[1]: [_identity(node), _schema(node)]}
     if "outputType" in attributes:
         attributes["outputType"] = row_type_types(attributes["outputType"])
     attributes["state"] = [_state(item) for item in node.items("state")]
@@ -270,12 +320,14 @@ class Pair:
         by_table: Whether only their tables are the same: what is before a sink computes something else.
         kept: Of an aggregate with other calls, for each call of the new node that of the old one, None for a new call.
             None where state stays as it is.
+        mapped: Whether the user said so.
     """
 
     old: PlanNode
     new: PlanNode
     by_table: bool = False
     kept: tuple[int | None, ...] | None = None
+    mapped: bool = False
 
 
 @dataclass(frozen=True)
@@ -316,21 +368,66 @@ class PlanMatch:
         return [node for node in self.new.nodes if node.id not in known and node.kind == _SCAN]
 
     @property
-    def begun(self) -> dict[str, PlanNode]:
-        """The uids of the operators of aggregates with other calls, and their nodes."""
-        return {main_uid(self.new, pair.new): pair.new for pair in self.pairs if pair.kept is not None}
+    def stateful(self) -> dict[str, PlanNode]:
+        """The uids of operators of the new plan that may hold state, of sinks the materializers; and their nodes."""
+        found: dict[str, PlanNode] = {}
+        for node in self.new.nodes:
+            if node.kind == _SINK:
+                if node.at("requireUpsertMaterialize") is True:
+                    found[node_uids(self.new, node)[MATERIALIZER]] = node
+            elif node.kind not in _STATELESS and node.kind != _SCAN:
+                found[main_uid(self.new, node)] = node
+        return found
+
+    def without(self, uids: Collection[str]) -> PlanMatch:
+        """Return the match if operators of the new plan begin without state; what counts on them begins so as well.
+
+        Raises InvalidOption for a node that a user mapped, and that counts on one that begins.
+        """
+        stateful = self.stateful
+        begun = {stateful[uid].id for uid in uids if uid in stateful}
+        pairs = {pair.new.id: pair for pair in self.pairs}
+        for node in _in_order(self.new):
+            pair = pairs.get(node.id)
+            if pair is None or node.kind == _SCAN:
+                continue
+            waits = [one for one in _before(node) if one.kind != _SCAN and one.id not in pairs]
+            if not waits and node.id not in begun:
+                continue
+            if node.kind == _SINK:
+                pairs[node.id] = replace(pair, by_table=True)
+            elif waits and pair.mapped:
+                raise InvalidOption(
+                    f"{main_uid(self.new, node)} ({node.label}) cannot go on: {waits[0].label} before it begins "
+                    "without state, and would return again what is counted",
+                    advice=f"let it begin as well: --empty {main_uid(self.new, node)}, without --map",
+                )
+            else:
+                del pairs[node.id]
+        return PlanMatch(self.old, self.new, tuple(pairs.values()))
+
+    @property
+    def contradictions(self) -> Iterator[tuple[str, PlanNode, PlanNode]]:
+        """Yield the operators that begin without state after a node that goes on and takes back what they never saw:
+        the uid, its node, and that other node."""
+        known = {pair.new.id for pair in self.pairs}
+        for uid, node in self.empty.items():
+            for other in _before(node):
+                if other.kind == _SCAN:
+                    retracts = node.at("needRetraction") is True or _has_changes(other)
+                else:
+                    retracts = other.kind not in _INSERTS_ONLY
+                if other.id in known and retracts:
+                    yield uid, node, other
 
     @property
     def empty(self) -> dict[str, PlanNode]:
         """The uids of the operators of the new plan that hold state and would start empty, and their nodes."""
         found: dict[str, PlanNode] = {}
         known = {pair.new.id: pair.by_table for pair in self.pairs}
-        for node in self.new.nodes:
-            if node.kind == _SINK:
-                materializes = node.at("requireUpsertMaterialize") is True and known.get(node.id, True)
-                found |= {node_uids(self.new, node)[MATERIALIZER]: node} if materializes else {}
-            elif node.id not in known and node.kind not in _STATELESS and node.kind != _SCAN:
-                found[main_uid(self.new, node)] = node
+        for uid, node in self.stateful.items():
+            if known.get(node.id, True) if node.kind == _SINK else node.id not in known:
+                found[uid] = node
         return found
 
 
@@ -348,11 +445,32 @@ def matched_plans(old: CompiledPlan, new: CompiledPlan, given: Mapping[str, str]
         InvalidOption: Nodes that were given do not hold the same state, or several nodes have one definition.
     """
     texts = [definitions(plan) for plan in (old, new)]
-    pairs = [_given_pair(old, new, *uids, texts) for uids in given.items()]
+    pairs = [replace(_given_pair(old, new, *uids, texts), mapped=True) for uids in given.items()]
     pairs += _paired(old, new, pairs, lambda side, node: texts[side][node.id].state, by_table=False)
-    pairs += _paired(old, new, pairs, lambda _, node: table_of(node), by_table=True)
+    pairs += _paired(old, new, pairs, lambda _, node: _place(node), by_table=True)
     pairs += _converted(old, new, pairs, texts)
-    return PlanMatch(old, new, tuple(pairs))
+    unknown = [pair.new.kind == _SINK and _schema(pair.new) is None for pair in pairs]
+    pairs = [replace(pair, by_table=pair.by_table or sink) for pair, sink in zip(pairs, unknown, strict=True)]
+    return PlanMatch(old, new, tuple(pairs)).without(())
+
+
+def _place(node: PlanNode) -> str | None:
+    return None if table_of(node) is None else json.dumps(_identity(node), sort_keys=True)
+
+
+def _before(node: PlanNode) -> list[PlanNode]:
+    """Return the nearest nodes before a node that hold state, and sources."""
+    found, waiting, seen = list[PlanNode](), list(node.sources), set[int]()
+    while waiting:
+        one = waiting.pop()
+        if one.id in seen:
+            continue
+        seen.add(one.id)
+        if one.kind in _STATELESS:
+            waiting += one.sources
+        else:
+            found.append(one)
+    return found
 
 
 def _converted(

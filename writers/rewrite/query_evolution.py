@@ -61,10 +61,9 @@ def query_evolution(
     """
     before, after = read_plan(old), read_plan(new)
     known = query_names(before, operator_ids).uids
-    match = matched_plans(before, after, mapped)
-    named = {node.id for uid, node in match.begun.items() if uid in empty}
-    match = PlanMatch(before, after, [pair for pair in match.pairs if pair.kept is None or pair.new.id not in named])
+    match = matched_plans(before, after, mapped).without(empty)
     _refuse_empty(match, empty)
+    _refuse_contradictions(match)
     if not begins:
         _refuse_new_calls(match)
     moved = {found: uid for found, uid in match.operator_ids.items() if found in known}
@@ -91,11 +90,11 @@ def _refuse_new_calls(match: PlanMatch) -> None:
 
 def _refuse_empty(match: PlanMatch, named: Collection[str]) -> None:
     starting = match.empty
-    unknown = [uid for uid in named if uid not in starting]
+    unknown = [uid for uid in named if uid not in match.stateful]
     if unknown:
         raise InvalidOption(
-            f"empty: {unknown[0]} does not begin without state",
-            advice=f"those that do: {', '.join(starting) or 'none'}",
+            f"empty: the new plan has no operator {unknown[0]} that holds state",
+            advice=f"it has {', '.join(match.stateful) or 'none'}",
         )
     missing = [f"{uid} ({node.label})" for uid, node in starting.items() if uid not in named]
     if missing:
@@ -106,6 +105,18 @@ def _refuse_empty(match: PlanMatch, named: Collection[str]) -> None:
             f"operators of the new query would begin without state: {', '.join(missing)}{rest}",
             advice=f"name each whose results may begin with the restore: --empty {first}; or, if nothing else than its "
             f"inputs changed, say which it was: --map OLD-UID={first}",
+        )
+
+
+def _refuse_contradictions(match: PlanMatch) -> None:
+    for uid, node, other in match.contradictions:
+        goes_on = f"{other.label} goes on, and takes back rows that {node.label} ({uid}) has never seen"
+        both = "" if table_of(other) is not None else f" --empty {main_uid(match.new, other)}"
+        raise InvalidOption(
+            f"{goes_on}, so that its results would be wrong",
+            advice=f"let both begin without state:{both} --empty {uid}"
+            if both
+            else "read the table from its beginning: let its source start anew, under another table name",
         )
 
 

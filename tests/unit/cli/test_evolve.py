@@ -55,7 +55,7 @@ def test_what_becomes_of_each_node(job: Path, capsys: pytest.CaptureFixture[str]
     [
         ([], "18_group-aggregate (GroupAggregate[18]), 31_group-aggregate (GroupAggregate[31])"),
         (["--empty", "18_group-aggregate"], "would begin without state: 31_group-aggregate (GroupAggregate[31])"),
-        (["--empty", "22_group-aggregate"], "22_group-aggregate does not begin without state"),
+        (["--empty", "99_group-aggregate"], "the new plan has no operator 99_group-aggregate that holds state"),
         (["--map", "13_group-aggregate=18_group-aggregate"], "compute something else, or of other columns"),
         (["--map", "1_nothing=31_group-aggregate"], "no operator in the plan with uid '1_nothing'"),
         (["--map", "13_group-aggregate"], "OLD=NEW"),

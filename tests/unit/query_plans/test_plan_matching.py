@@ -13,7 +13,7 @@ import pytest
 import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption, SnapshotError
-from stateproc.query_plans.plan_file import CompiledPlan, read_plan, row_type_types
+from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, read_plan, row_type_types
 from stateproc.query_plans.plan_matching import definitions, main_uid, matched_plans
 from tests.helpers.fixtures import FIXTURES
 from tests.helpers.planned_states import planned_job
@@ -221,6 +221,91 @@ def test_sources_and_sinks_are_those_of_their_tables() -> None:
     assert source.kind == "stream-exec-table-source-scan"
 
 
+def _key(plan: Json) -> None:
+    sink = next(one for one in plan["nodes"] if one.get("requireUpsertMaterialize"))
+    sink["dynamicTableSink"]["table"]["resolvedTable"]["schema"]["primaryKey"]["columns"] = ["another"]
+
+
+def _unknown_key(plan: Json) -> None:
+    for one in plan["nodes"]:
+        if one.get("requireUpsertMaterialize"):
+            del one["dynamicTableSink"]["table"]["resolvedTable"]
+
+
+@pytest.mark.parametrize("edit", [_key, _unknown_key])
+def test_a_materializer_keeps_rows_by_the_primary_key(edit: Callable[[Json], object]) -> None:
+    plan = written("2.3", "plain")
+    sinks = {one["id"] for one in plan["nodes"] if one.get("requireUpsertMaterialize")}
+    for old, new in ((plan, change(edit)), (change(edit), change(edit))):
+        match = matched_plans(read_plan(old), read_plan(new), {})
+        same = old is not plan and edit is _key
+        assert bool({uid for uid in match.empty if uid.endswith("_upsert-materialize")}) is not same
+        assert {pair.new.id for pair in match.pairs if pair.by_table} <= sinks
+
+
+def _table(plan: Json) -> Json:
+    found: Json = _node(plan, "table-source-scan")["scanTableSource"]["table"]["resolvedTable"]
+    return found
+
+
+def _topic(plan: Json) -> None:
+    _table(plan)["options"]["topic"] = "another"
+
+
+def _servers(plan: Json) -> None:
+    _table(plan)["options"]["properties.bootstrap.servers"] = "another:9092"
+
+
+def _metadata(plan: Json) -> None:
+    column = _table(plan)["schema"]["columns"][1]
+    column.update(kind="METADATA", metadataKey="another", isVirtual=True)
+
+
+@pytest.mark.parametrize(("edit", "is_same"), [(_topic, False), (_metadata, False), (_servers, True)])
+def test_a_table_of_one_name_with_other_rows_is_another(edit: Callable[[Json], object], is_same: bool) -> None:
+    old, new = read_plan(written("2.3", "plain")), read_plan(change(edit))
+    ended = [node.id for node in matched_plans(old, new, {}).ended]
+    assert (_node(written("2.3", "plain"), "group-aggregate")["id"] not in ended) is is_same
+
+
+def test_what_counts_on_an_operator_that_begins_begins_too() -> None:
+    plan = read_plan(written("2.3", "plain"))
+    match = matched_plans(plan, plan, {})
+    several = 0
+    for uid, node in match.stateful.items():
+        begun = match.without([uid]).empty
+        consumers = _consumers(plan, node.id)
+        assert {one.id for one in begun.values()} == {one.id for one in match.stateful.values() if one.id in consumers}
+        several += len(begun) > 1
+    assert several > 3
+
+
+def test_what_begins_after_one_that_goes_on_contradicts_it() -> None:
+    """Aggregates, joins and ranks take rows back; windows do not."""
+    plan = read_plan(written("2.3", "plain"))
+    match = matched_plans(plan, plan, {})
+    kinds: dict[str, bool] = {}
+    for uid, node in match.stateful.items():
+        found = {other.kind for one, _, other in match.without([uid]).contradictions if one == uid}
+        for other in _nearest(node):
+            kinds[other] = kinds.get(other, False) or other in found
+    assert kinds["stream-exec-group-aggregate"]
+    assert not any(found for kind, found in kinds.items() if "window" in kind)
+    assert all(found for kind, found in kinds.items() if kind in TAKING_BACK)
+
+
+TAKING_BACK = {"stream-exec-group-aggregate", "stream-exec-join", "stream-exec-rank", "stream-exec-changelog-normalize"}
+"""Nodes that return updates, whatever is before them."""
+
+
+def _nearest(node: PlanNode) -> set[str]:
+    found = set()
+    for source in node.sources:
+        traced = source.kind.rpartition("-")[2] in ("calc", "exchange", "assigner", "before")
+        found |= _nearest(source) if traced else {source.kind}
+    return found
+
+
 def twice(plan: Json) -> Json:
     """The plan with all nodes twice."""
     more = renumbered(plan)
@@ -296,5 +381,5 @@ def test_a_plan_of_another_job_is_refused(tmp_path: Path) -> None:
     writer = SavepointWriter.from_existing_savepoint(None, str(job.path / "snapshot"))
     with pytest.raises(InvalidOption, match="none of the snapshot's"):
         writer.evolve(other, job.plan)
-    with pytest.raises(InvalidOption, match="does not begin without state"):
+    with pytest.raises(InvalidOption, match="has no operator 1_nothing that holds state"):
         writer.evolve(job.plan, job.plan, empty=["1_nothing"])
