@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -230,7 +231,19 @@ def _refuse_half_times(array: pa.Array, type_: pa.DataType) -> None:
         lost, wrong = "a date", pc.not_equal(days.cast(pa.int32()), 0)
     if pc.any(wrong).as_py():
         row = int(pc.index(wrong, True).as_py())
-        raise Unencodable(f"{array[row]} has {lost}, which {type_} does not hold", row)
+        raise Unencodable(f"{scalar_text(array[row], str)} has {lost}, which {type_} does not hold", row)
+
+
+def scalar_text(value: pa.Scalar, text: Callable[[Any], str] = repr) -> str:
+    """Return a value for messages, as ``text`` has it in Python.
+
+    Without pandas, Python has no value for a time with nanoseconds: then it is Arrow's text, or its type.
+    """
+    try:
+        return text(value.as_py())
+    except ValueError:
+        is_time = pa.types.is_temporal(value.type)
+        return str(value.cast(pa.string())) if is_time else f"a {value.type}"
 
 
 def _first_misfit(array: pa.Array, type_: pa.DataType) -> int:

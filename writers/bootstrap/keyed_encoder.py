@@ -31,6 +31,7 @@ from stateproc.codec.arrow_arrays import (
     null_rows,
     numbers_of,
     refuse_nulls,
+    scalar_text,
     values_array,
 )
 from stateproc.codec.encoding.keys import composite_keys
@@ -241,5 +242,5 @@ def refused(columns: Mapping[str, pa.Array], error: Unencodable, where: Where) -
 
 
 def _shown(value: Any) -> str:
-    text = repr(value.as_py())
+    text = scalar_text(value)
     return text if len(text) <= 80 else text[:80] + "…"

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.arrow_arrays import RowBytes, Unencodable, null_rows
+from stateproc.codec.arrow_arrays import RowBytes, Unencodable, null_rows, scalar_text
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot, Where
 from stateproc.filters import RowExpression, parse, resolved_path
@@ -241,7 +241,7 @@ def row_text(rows: pa.RecordBatch, row: int) -> str:
 
 
 def _shown(value: pa.Scalar) -> str:
-    text = repr(value.as_py())
+    text = scalar_text(value)
     return text if len(text) <= 80 else text[:80] + "…"
 
 
