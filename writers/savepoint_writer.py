@@ -236,6 +236,8 @@ class SavepointWriter(SinkEdits):
 
     def _convert_aggregate(self, operator: ExistingOperator, pair: Pair) -> None:
         """Give the accumulators of an aggregate the types of other calls. Raises InvalidOption, NotFound."""
+        if STATE not in operator.header.names:
+            return  # No row has come yet.
         state, names = operator.header.keyed(STATE), operator.operator.context.row_names
         value = (state if names is None else names.applied(state)).value
         if not isinstance(value, RowData):
@@ -245,8 +247,9 @@ class SavepointWriter(SinkEdits):
 
     def _move(self, uids: Mapping[str, str]) -> None:
         """Give operators other uids; ``uids``: operator id → uid. Raises InvalidOption for one that there is."""
+        others = self._operators.keys() - uids.keys()
         for uid in uids.values():
-            if NewOperator.id_of(uid) in self._operators.keys() - uids.keys():
+            if NewOperator.id_of(uid) in others:
                 raise InvalidOption(f"there is an operator {uid!r} already", advice="remove it first: remove_operator")
         moved = {found: (NewOperator.id_of(uid), uid, self._operators.pop(found)) for found, uid in uids.items()}
         for wanted, uid, operator in moved.values():

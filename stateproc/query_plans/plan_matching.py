@@ -83,9 +83,9 @@ def definitions(plan: CompiledPlan) -> dict[int, Definition]:
         define = _DEFINED.get(node.kind)
         try:
             made = None if define is None or len(inputs) > 1 else define(node, inputs)
+            found[node.id] = _opaque(node, inputs) if made is None else made
         except RecursionError as error:
             raise node.error("an expression is too deep") from error
-        found[node.id] = _opaque(node, inputs) if made is None else made
     return found
 
 
@@ -271,7 +271,9 @@ def _own_definition(node: PlanNode) -> Any:
         attributes["outputType"] = row_type_types(attributes["outputType"])
     attributes["state"] = [_state(item) for item in node.items("state")]
     configuration = attributes.pop("configuration", None) or {}
-    settings = {name: value for name, value in dict(configuration).items() if name not in _UID_OPTIONS}
+    if not isinstance(configuration, dict):
+        raise node.error("its configuration is no object")
+    settings = {name: value for name, value in configuration.items() if name not in _UID_OPTIONS}
     if _TTL_OPTION in settings:
         settings[_TTL_OPTION] = _is_on(settings[_TTL_OPTION])
     return [node.kind, version, _without_call_names(attributes), settings]
@@ -285,7 +287,7 @@ def _state(item: Any) -> Any:
 
 
 def _is_on(ttl: Any) -> bool:
-    return str(ttl or "0").split()[0] not in ("0", "0ms", "0s")
+    return str(ttl or "0").strip().partition(" ")[0] not in ("", "0", "0ms", "0s")
 
 
 def _without_call_names(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -387,11 +389,12 @@ class PlanMatch:
         stateful = self.stateful
         begun = {stateful[uid].id for uid in uids if uid in stateful}
         pairs = {pair.new.id: pair for pair in self.pairs}
+        before = _stateful_before(self.new)
         for node in _in_order(self.new):
             pair = pairs.get(node.id)
             if pair is None or node.kind == _SCAN:
                 continue
-            waits = [one for one in _before(node) if one.kind != _SCAN and one.id not in pairs]
+            waits = [one for one in before[node.id] if one.kind != _SCAN and one.id not in pairs]
             if not waits and node.id not in begun:
                 continue
             if node.kind == _SINK:
@@ -410,9 +413,9 @@ class PlanMatch:
     def contradictions(self) -> Iterator[tuple[str, PlanNode, PlanNode]]:
         """Yield the operators that begin without state after a node that goes on and takes back what they never saw:
         the uid, its node, and that other node."""
-        known = {pair.new.id for pair in self.pairs}
+        known, before = {pair.new.id for pair in self.pairs}, _stateful_before(self.new)
         for uid, node in self.empty.items():
-            for other in _before(node):
+            for other in before[node.id]:
                 if other.kind == _SCAN:
                     retracts = node.at("needRetraction") is True or _has_changes(other)
                 else:
@@ -458,18 +461,13 @@ def _place(node: PlanNode) -> str | None:
     return None if table_of(node) is None else json.dumps(_identity(node), sort_keys=True)
 
 
-def _before(node: PlanNode) -> list[PlanNode]:
-    """Return the nearest nodes before a node that hold state, and sources."""
-    found, waiting, seen = list[PlanNode](), list(node.sources), set[int]()
-    while waiting:
-        one = waiting.pop()
-        if one.id in seen:
-            continue
-        seen.add(one.id)
-        if one.kind in _STATELESS:
-            waiting += one.sources
-        else:
-            found.append(one)
+def _stateful_before(plan: CompiledPlan) -> dict[int, tuple[PlanNode, ...]]:
+    """Return the nearest nodes before each node that hold state, and sources, by the node's number."""
+    found: dict[int, tuple[PlanNode, ...]] = {}
+    for node in _in_order(plan):
+        each = [found[one.id] if one.kind in _STATELESS else (one,) for one in node.sources]
+        # A chain of nodes shares one tuple, so that a long one costs nothing.
+        found[node.id] = each[0] if len(each) == 1 else tuple({one.id: one for many in each for one in many}.values())
     return found
 
 

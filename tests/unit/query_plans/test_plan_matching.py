@@ -160,15 +160,60 @@ def test_abilities_of_a_source(edit: Callable[[Json], object], is_same: bool) ->
     assert (one[1].rows == two[1].rows) is is_same
 
 
-def test_too_deep_an_expression_is_an_error() -> None:
+@pytest.mark.parametrize(("kind", "name"), [("calc", "condition"), ("join", "joinSpec")])
+def test_too_deep_an_expression_is_an_error(kind: str, name: str) -> None:
     def edit(plan: Json) -> None:
         deep: Any = {"kind": "LITERAL"}
         for _ in range(100_000):
             deep = {"operands": [deep]}
-        _node(plan, "calc")["condition"] = deep
+        _node(plan, kind)[name] = deep
 
     with pytest.raises(InvalidOption, match="an expression is too deep"):
         definitions(read_plan(change(edit)))
+
+
+JUNK = (None, 5, -1, True, "", " ", "ROW<", [], [None], [5], ["x"], {}, {"a": 5}, [{}], [{"kind": "INPUT_REF"}])
+
+
+def test_a_plan_that_flink_does_not_write_is_matched_or_a_typed_error() -> None:
+    """Every attribute of every type of node, and what is in its objects, is replaced by junk."""
+    tried: set[tuple[str, ...]] = set()
+    for release, case in PLANS:
+        plan = written(release, case)
+        for node in plan["nodes"]:
+            places = [(name,) for name in node if name not in ("id", "type")]
+            places += [(name, inner) for name in node if isinstance(node[name], dict) for inner in node[name]]
+            for place in places:
+                if (node["type"], *place) in tried:
+                    continue
+                tried.add((node["type"], *place))
+                for junk in JUNK:
+                    _match_or_refuse(_with_inputs(plan, _replaced(node, place, junk)))
+    assert len({kind for kind, *_ in tried}) > 10
+
+
+def _with_inputs(plan: Json, node: Json) -> Json:
+    """Return the part of a plan that a node reads from, and that node, as it is given."""
+    known, edges = {node["id"]}, list[Json]()
+    for edge in reversed(plan["edges"]):
+        if edge["target"] in known:
+            known.add(edge["source"])
+            edges.append(edge)
+    nodes = [node if one["id"] == node["id"] else one for one in plan["nodes"] if one["id"] in known]
+    return {**plan, "nodes": nodes, "edges": edges}
+
+
+def _match_or_refuse(plan: Json) -> None:
+    try:
+        match = matched_plans(read_plan(plan), read_plan(plan), {})
+        assert match.operator_ids.keys() >= set() and not list(match.contradictions)
+    except InvalidOption:
+        pass
+
+
+def _replaced(node: Json, place: tuple[str, ...], junk: Any) -> Json:
+    name, *rest = place
+    return {**node, name: _replaced(node[name], tuple(rest), junk) if rest else junk}
 
 
 def _node(plan: Json, kind: str) -> Json:
