@@ -15,6 +15,8 @@ from stateproc.options import open_arguments, parse_options
 from stateproc.options.definition import option_texts
 from stateproc.query_plans.aggregate_conversion import STATE, aggregate_conversion
 from stateproc.query_plans.plan_matching import Pair
+from stateproc.query_plans.query_evolution import query_evolution
+from stateproc.query_plans.row_conversion import RowConversion, input_of
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.serializers import RowData
 from stateproc.snapshot.opening import open
@@ -35,8 +37,8 @@ from stateproc.writers.rewrite.existing_operator import (
     now_ms,
 )
 from stateproc.writers.rewrite.operator_row_edits import refuse_flatten
-from stateproc.writers.rewrite.query_evolution import query_evolution
 from stateproc.writers.rewrite.rekey import HashCodes
+from stateproc.writers.rewrite.row_columns import row_change
 from stateproc.writers.rewrite.transform import (
     exact_read_options,
     exact_spark_options,
@@ -44,7 +46,7 @@ from stateproc.writers.rewrite.transform import (
     transformation,
     typed_value,
 )
-from stateproc.writers.rewrite.type_evolution import TypeChange
+from stateproc.writers.rewrite.type_changes import TypeChange
 from stateproc.writers.savepoint_options import SinkEdits
 from stateproc.writers.scaled_operators import WriteSettings
 from stateproc.writers.write_result import WriteResult, write_report
@@ -209,11 +211,13 @@ class SavepointWriter(SinkEdits):
         mapped: Mapping[str, str] | None = None,
         empty: Sequence[str] = (),
         new_aggregates: Literal["empty"] | None = None,
+        fill: Mapping[str, str] | None = None,
     ) -> SavepointWriter:
         """Carry the state of a SQL job over to a changed query, by the compiled plans of both.
 
         Nodes are matched by what they compute, sources and sinks by their tables; the state of matched nodes stays byte
-        for byte, under the uids of the new plan. All other state of the old query is left out.
+        for byte, under the uids of the new plan. Aggregates over the same groups get other calls, kept rows of the same
+        inputs other columns. All other state of the old query is left out.
 
         Args:
             old: the plan of the job that wrote the snapshot: the path of its JSON, its text, or the parsed JSON.
@@ -223,11 +227,16 @@ class SavepointWriter(SinkEdits):
             empty: uids of operators of the new job that begin without state. Each that would has to be named.
             new_aggregates: 'empty' lets calls of an aggregate begin that the old query did not compute, beside those
                 that it did.
+            fill: what new columns have in rows that a join, a deduplication or TopN keeps: ``UID.column``, of joins
+                also ``UID.left.column`` → an expression in SQL over the row's other columns. Else they are null.
         """
         begins = new_aggregates == "empty"
-        evolution = query_evolution(old, new, mapped or {}, empty, self._operators, begins=begins)
-        for found, pair in evolution.converted.items():
+        given = fill or {}
+        evolution = query_evolution(old, new, mapped or {}, empty, self._operators, begins=begins, fills=given)
+        for found, pair in evolution.aggregates.items():
             self._convert_aggregate(self._existing(found), pair)
+        for found, (pair, conversions) in evolution.rows.items():
+            self._convert_rows(self._existing(found), pair, conversions)
         for found in evolution.dropped:
             del self._operators[found]
         self._move(evolution.moved)
@@ -244,6 +253,24 @@ class SavepointWriter(SinkEdits):
             raise InvalidOption(f"{pair.old.label} has accumulators that are no rows", advice="give the job's plan")
         made = aggregate_conversion(pair, value)
         operator.edits.set_type(STATE, TypeChange(made.value, made.renames, made.assignments), of_elements=False)
+
+    def _convert_rows(
+        self, operator: ExistingOperator, pair: Pair, conversions: Sequence[RowConversion | None]
+    ) -> None:
+        """Give the rows that a node keeps other columns. Raises InvalidOption, UnsupportedSnapshot."""
+        for name in operator.header.names:
+            side = input_of(pair.old, name)
+            conversion = None if side is None else conversions[side]
+            state = operator.header.keyed(name)
+            type_ = state.user_key if conversion is not None and conversion.as_keys else state.value
+            if conversion is None or type_ is None or state.kind.is_queue:
+                continue
+            try:
+                change = row_change(type_, conversion)
+            except InvalidOption as error:
+                raise error.at(operator=operator.operator.display, state=name) from error
+            if change is not None:
+                operator.edits.set_type(name, change, of_elements=False)
 
     def _move(self, uids: Mapping[str, str]) -> None:
         """Give operators other uids; ``uids``: operator id → uid. Raises InvalidOption for one that there is."""

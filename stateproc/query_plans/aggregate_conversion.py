@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateproc.errors import InvalidOption, Where
-from stateproc.query_plans.node_rules import function_of
+from stateproc.query_plans.node_rules import buffer_names, function_of
 from stateproc.query_plans.plan_file import PlanNode
-from stateproc.query_plans.plan_matching import BUFFERS, Pair
+from stateproc.query_plans.plan_matching import Pair
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
@@ -103,7 +103,7 @@ def _starts(calls: Sequence[Any]) -> list[int]:
     """Return where the buffers of each call begin, and where the last ends."""
     found = [0]
     for call in calls:
-        found.append(found[-1] + BUFFERS[function_of(call)])
+        found.append(found[-1] + len(buffer_names(function_of(call))))
     return found
 
 

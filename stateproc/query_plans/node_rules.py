@@ -70,13 +70,18 @@ def accumulator_names(
         name = _call_name(call, function, columns)
         is_retracted = index < len(retracted) and retracted[index] is True
         buffers = _RETRACTING.get(function) if is_retracted else None
-        names += [f"{name}_{part}" if part else name for part in buffers or _BUFFERS.get(function, ("",))]
+        names += [f"{name}_{part}" if part else name for part in buffers or buffer_names(function)]
         if is_distinct:
             distinct[columns] = None
     if count_rows and not counted:
         names.append(ROW_COUNT)
     names += ["distinct_" + "_".join(columns) for columns in distinct]
     return unique_names(names)
+
+
+def buffer_names(function: str) -> tuple[str, ...]:
+    """Return what the buffers of a function hold that does not retract; "" for the result itself."""
+    return _BUFFERS.get(function, ("",))
 
 
 def function_of(call: Any) -> str:

@@ -161,6 +161,10 @@ def _settings(given: Any) -> dict[str, Any]:
     return dict(given)
 
 
+def _expressions(given: Any) -> dict[str, str]:
+    return {name: str(value) for name, value in _settings(given).items()}
+
+
 _NAME = {"type": "string", "minLength": 1}
 
 TEXT = ChangeFieldType("text", _text, _NAME)
@@ -187,6 +191,9 @@ SETTINGS = ChangeFieldType(
     {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
     "KEY=VALUE",
     shape="pairs",
+)
+EXPRESSIONS = ChangeFieldType(
+    "expressions by column", _expressions, SETTINGS.schema, "UID.COLUMN=EXPRESSION", shape="pairs"
 )
 
 

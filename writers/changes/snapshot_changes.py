@@ -13,6 +13,7 @@ from stateproc.writers.changes.change_definition import (
     ASSIGNMENTS,
     COUNTS,
     DURATION,
+    EXPRESSIONS,
     FLAG,
     MOMENT,
     NAMES,
@@ -305,10 +306,17 @@ class Evolve:
         one_of("empty"), "empty: calls of an aggregate begin that the old query did not compute", default=None
     )
 
+    fill: Mapping[str, str] | None = change_field(
+        EXPRESSIONS,
+        "what a new column has in rows that are kept: UID.COLUMN (of a join UID.left.COLUMN) and an SQL expression",
+        default=None,
+    )
+
     def apply(self, writer: SavepointWriter) -> None:
-        """Carry the state over. Raises NotFound, InvalidOption."""
+        """Carry the state over. Raises NotFound, InvalidOption, UnsupportedSnapshot."""
         begins: Literal["empty"] | None = "empty" if self.new_aggregates else None
-        writer.evolve(self.from_plan, self.to_plan, mapped=self.map, empty=self.empty or (), new_aggregates=begins)
+        empty = self.empty or ()
+        writer.evolve(self.from_plan, self.to_plan, mapped=self.map, empty=empty, new_aggregates=begins, fill=self.fill)
 
 
 # Kafka sources and sinks.

@@ -147,6 +147,7 @@ CHANGES: tuple[ChangeDefinition, ...] = (
         (
             "--from-plan old.json --to-plan new.json",
             "--from-plan old.json --to-plan new.json --map 6_group-aggregate=9_group-aggregate --empty 12_join",
+            "--from-plan old.json --to-plan new.json --fill '14_join.left.discount=0'",
         ),
         {
             "from_plan": "old.json",
@@ -154,6 +155,7 @@ CHANGES: tuple[ChangeDefinition, ...] = (
             "map": {"6_group-aggregate": "9_group-aggregate"},
             "empty": ["12_join"],
             "new_aggregates": "empty",
+            "fill": {"14_join.left.discount": "0"},
         },
     ),
     ChangeDefinition(

@@ -60,7 +60,8 @@ from stateproc.writers.rewrite.rekey import (
 from stateproc.writers.rewrite.row_deletion import RowDeletion, row_deletion
 from stateproc.writers.rewrite.row_update import RowUpdate, row_update
 from stateproc.writers.rewrite.ttl import TtlChange, ttl_off, ttl_on, ttl_purge, with_ttl, without_ttl
-from stateproc.writers.rewrite.type_evolution import TypeChange, TypeEvolution, type_evolution
+from stateproc.writers.rewrite.type_changes import Change
+from stateproc.writers.rewrite.type_evolution import TypeEvolution, type_evolution
 from stateproc.writers.write_spec import OperatorWriteSpec, WriteSpec
 from stateproc.writers.write_task import Encoder, FileOf, Source, in_parts, row_encoding
 
@@ -133,8 +134,8 @@ class Edits:
     renamed: dict[str, str] = field(default_factory=dict)
     ttl: dict[str, TtlEdit] = field(default_factory=dict)
     rows: dict[str, list[DeleteEdit | UpdateEdit]] = field(default_factory=dict)
-    types: dict[str, TypeChange] = field(default_factory=dict)
-    element_types: dict[str, TypeChange] = field(default_factory=dict)
+    types: dict[str, Change] = field(default_factory=dict)
+    element_types: dict[str, Change] = field(default_factory=dict)
     states: list[Callable[[OperatorBootstrap], object]] = field(default_factory=list)
     hash_function: str | HashCodes | None = None
     offsets: list[OffsetsEdit] = field(default_factory=list)
@@ -151,7 +152,7 @@ class Edits:
         """Whether the operator's operator state has to be written anew."""
         return bool(self.offsets or self.emptied or self.elements or self.element_types)
 
-    def set_type(self, state: str, change: TypeChange, *, of_elements: bool) -> None:
+    def set_type(self, state: str, change: Change, *, of_elements: bool) -> None:
         types = self.element_types if of_elements else self.types
         if state in types:
             raise InvalidOption(f"the type of state {state!r} is changed twice", advice="change it once in a write")
@@ -458,7 +459,7 @@ class ExistingOperator:
         ttl, key_groups = None, None
         if edit is not None:
             state, evolution = self.header.keyed(name, state_id), self.type_change(name)
-            ttl = edit.change(state if evolution is None else replace(state, value=evolution.value), context)
+            ttl = edit.change(state if evolution is None else evolution.applied(state), context)
         if mine.max_parallelism != self.operator.max_parallelism:
             state = self.header.keyed(name, state_id)
             function = self._hash_function(by_default=True)

@@ -289,6 +289,16 @@ def with_value_snapshot(info: StateMetaInfo, kind: StateKind, snapshot: bytes) -
     return with_snapshots(info, {**info.snapshots, "VALUE_SERIALIZER": PROXY + value})
 
 
+def with_user_key_snapshot(info: StateMetaInfo, snapshot: bytes) -> StateMetaInfo:
+    """Return a map state with another type of the keys of its maps; ``snapshot``: theirs, proxied.
+
+    Raises UnsupportedSnapshot for a map whose snapshot is no plain composite.
+    """
+    value = raw_composite(versioned_of(info.snapshots["VALUE_SERIALIZER"]), info.name).parts[1]
+    made = composite_of(_MAP, 1, (versioned_of(snapshot), value)).versioned()
+    return with_snapshots(info, {**info.snapshots, "VALUE_SERIALIZER": PROXY + made})
+
+
 def _classic_ttl(value: bytes, state: str) -> bytes:
     """Replace the TtlSerializer of the new state API by that of the classic one."""
     if not value.startswith(len(_TTL_V2).to_bytes(2, "big") + _TTL_V2.encode()):

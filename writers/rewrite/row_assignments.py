@@ -213,7 +213,7 @@ class RowAssignments:
 
     def _check_rest(self, rows: pa.RecordBatch, stored: RowBytes) -> None:
         """Raise UnsupportedSnapshot where encoding gives a value other bytes than it has."""
-        if not _are_equal(self._encoded(rows), stored):
+        if not are_equal(self._encoded(rows), stored):
             raise UnsupportedSnapshot(
                 "fields that are not set would be written as other bytes than they have",
                 where=Where(state=self.settable.state),
@@ -245,7 +245,8 @@ def _shown(value: pa.Scalar) -> str:
     return text if len(text) <= 80 else text[:80] + "…"
 
 
-def _are_equal(one: RowBytes, two: RowBytes) -> bool:
+def are_equal(one: RowBytes, two: RowBytes) -> bool:
+    """Whether rows are the same bytes."""
     starts, others = (rows.offsets - rows.offsets[0] for rows in (one, two))
     content, other = (rows.data[rows.offsets[0] : rows.offsets[-1]] for rows in (one, two))
     return np.array_equal(starts, others) and np.array_equal(content, other)

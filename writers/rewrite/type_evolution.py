@@ -2,22 +2,17 @@
 
 Of an entry only the value is decoded and written anew: a value, an element of a list, the user value of a map's entry;
 of operator state an element, of broadcast state an entry's value. Keys, namespaces, user keys and times of last access
-stay the bytes they are.
-
-Fields are matched by name and kind, and nothing is taken for another: what the old type does not have has to be said,
-as a renamed field or as an expression. All that changes is listed.
+stay the bytes they are. Where the keys of a map get another type, it is only these that do not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stateproc.codec.arrow_arrays import RowBytes, Unencodable, null_rows, row_bytes_of
 from stateproc.codec.encoding.sized_writers import concatenate, write_rows
@@ -25,7 +20,7 @@ from stateproc.codec.encoding.strings import row_bytes_writer
 from stateproc.codec.layouts import Counted, StructLayout
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.codec.machine import ValueDecoder
-from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot, Where, not_found
+from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot, Where
 from stateproc.filters import RowExpression, parse
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import StateMetaInfo
@@ -35,268 +30,19 @@ from stateproc.readers.error_context import placed
 from stateproc.readers.row_schema import SerializedValue, state_fields
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Serializer, Undecodable, proxied_snapshot
-from stateproc.serializers.java.collections import ListOf, MapOf
-from stateproc.serializers.java.structs import NullableOf, RowOf, TupleOf
-from stateproc.serializers.pojo.serializer import CLASS_FIELD, Pojo
 from stateproc.serializers.runtime.ttl import TtlSerializer
-from stateproc.writers.bootstrap.column_types import conformed, rebuilt
-from stateproc.writers.rewrite.merged_header import with_snapshots, with_value_snapshot
-from stateproc.writers.rewrite.row_assignments import (
-    Assignment,
-    Settable,
-    family,
-    fits,
-    of_set,
-    parsed_assignments,
-    plain,
-    row_text,
-)
+from stateproc.writers.bootstrap.column_types import conformed
+from stateproc.writers.bootstrap.keyed_encoder import MAP_KEY
+from stateproc.writers.formats.entry_batches import gather
+from stateproc.writers.rewrite.merged_header import with_snapshots, with_user_key_snapshot, with_value_snapshot
+from stateproc.writers.rewrite.row_assignments import Assignment, Settable, are_equal, of_set, plain, row_text
 from stateproc.writers.rewrite.row_selection import RowSelection, SelectedEntries, row_schemas, row_selection
 from stateproc.writers.rewrite.row_update import settable_column, stored_values, value_layout
 from stateproc.writers.rewrite.transform import exact_read_options
+from stateproc.writers.rewrite.type_changes import Change, Matched, Node, Path
 
-Path = tuple[str, ...]
-"""The names of a column and of fields in it. Elements of lists and entries of maps have no name of their own."""
 _ROW_KIND = "row_kind"
 _KINDS = (StateKind.VALUE, StateKind.REDUCING, StateKind.AGGREGATING, StateKind.LIST, StateKind.MAP)
-
-
-# What becomes of a column: a tree of the new type.
-
-
-class Node(Protocol):
-    """What becomes of a column, of a field in it, of elements."""
-
-    def of(self, array: pa.Array, given: Mapping[Path, pa.Array]) -> pa.Array:
-        """Return the new values of those before (of none, if they are an expression's). Raises Unencodable."""
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Values stay what they are; their encoder refuses those that do not fit."""
-
-    def of(self, array: pa.Array, given: Mapping[Path, pa.Array]) -> pa.Array:
-        """Return the values."""
-        return array
-
-
-@dataclass(frozen=True)
-class Narrowed:
-    """Doubles as floats, where nothing is lost; Arrow would take the nearest."""
-
-    def of(self, array: pa.Array, given: Mapping[Path, pa.Array]) -> pa.Array:
-        """Return the floats. Raises Unencodable."""
-        found = array.cast(pa.float32())
-        same = pc.or_(pc.equal(found.cast(pa.float64()), array), pc.is_nan(array))
-        lost = pc.fill_null(pc.invert(same), False)
-        if pc.any(lost).as_py():
-            row = pc.index(lost, True).as_py()
-            raise Unencodable(f"{array[row]} is no float: CAST(… AS FLOAT) takes the nearest", row)
-        return found
-
-
-@dataclass(frozen=True)
-class Given:
-    """The values of the expression for a path."""
-
-    path: Path
-    type: pa.DataType
-
-    def of(self, array: pa.Array, given: Mapping[Path, pa.Array]) -> pa.Array:
-        """Return the values. Raises Unencodable for values of another kind."""
-        values = given[self.path]
-        if not fits(values, self.type):
-            raise Unencodable(f"{'.'.join(self.path)}: {values.type} does not fit {self.type}", 0)
-        return pa.nulls(len(values), self.type) if pa.types.is_null(values.type) else values
-
-
-@dataclass(frozen=True)
-class Fields:
-    """Structs with other fields.
-
-    Attributes:
-        parts: Of each field its name, the name before (None for one of an expression), and what becomes of it.
-        only: The class that all values have to have, as the new type has no subclasses; "" for any.
-    """
-
-    parts: tuple[tuple[str, str | None, Node], ...]
-    only: str = ""
-
-    def of(self, array: pa.Array, given: Mapping[Path, pa.Array]) -> pa.Array:
-        """Return the new structs; null ones stay null. Raises Unencodable for values of subclasses."""
-        if self.only:
-            self._refuse_subclasses(array.field(array.type.get_field_index(CLASS_FIELD)))
-        children = [
-            node.of(pa.nulls(0) if before is None else array.field(array.type.get_field_index(before)), given)
-            for _, before, node in self.parts
-        ]
-        mask = array.is_null() if array.null_count else None
-        return pa.StructArray.from_arrays(children, [name for name, _, _ in self.parts], mask=mask)
-
-    def _refuse_subclasses(self, classes: pa.Array) -> None:
-        others = pc.fill_null(pc.not_equal(classes.cast(pa.string()), self.only), False)
-        if pc.any(others).as_py():
-            row = pc.index(others, True).as_py()
-            raise Unencodable(f"a value of the subclass {classes[row]}, which the new type does not have", row)
-
-
-@dataclass(frozen=True)
-class Elements:
-    """Lists of other elements."""
-
-    element: Node
-
-    def of(self, array: pa.Array, given: Mapping[Path, pa.Array]) -> pa.Array:
-        """Return the new lists. Raises Unencodable."""
-        child = self.element.of(array.values, given)
-        return rebuilt(array, pa.list_(child.type), child)
-
-
-@dataclass(frozen=True)
-class Entries:
-    """Maps of other values; their keys stay."""
-
-    value: Node
-
-    def of(self, array: pa.Array, given: Mapping[Path, pa.Array]) -> pa.Array:
-        """Return the new maps. Raises Unencodable."""
-        items = self.value.of(array.items, given)
-        pairs = pa.StructArray.from_arrays([array.keys, items], ["key", "value"])
-        return rebuilt(array, pa.map_(array.keys.type, items.type), pairs)
-
-
-class _Matching:
-    """Matches the fields of a type with those of another.
-
-    Attributes:
-        changes: What changes, in words.
-        missing: Fields that the old type does not have in that kind, and which were not given.
-        removed: Fields that the new type does not have.
-        fields: The fields of the old type that were looked at, by their paths in a value.
-    """
-
-    def __init__(self, value: Serializer, renames: Mapping[Path, Path], given: Mapping[Path, str]) -> None:
-        self.changes: list[str] = []
-        self.missing: list[str] = []
-        self.removed: list[str] = []
-        self._value, self._renames, self._given = value, renames, given
-        self._used: set[Path] = set()
-        self.fields: list[str] = []
-
-    @property
-    def unused(self) -> list[Path]:
-        """The renamed fields that there are not."""
-        return [path for path in self._renames if path not in self._used]
-
-    def node(self, old: pa.DataType, new: pa.DataType, path: Path, before: Path) -> Node:
-        """Return what becomes of a column or field; ``path``, ``before``: where it is, and was."""
-        old, new = plain(old), plain(new)
-        if path in self._given:
-            self.changes.append(f"{_shown(path)} = {self._given[path]}")
-            return Given(path, new)
-        kind = family(old)
-        if kind != family(new) == "struct":
-            return self._made(new, path)
-        if kind != family(new):
-            self.missing.append(f"{_shown(path)}, which is {new} and was {old}")
-            return Kept()
-        match kind:
-            case "struct":
-                return self._fields(old, new, path, before)
-            case "list":
-                element = self.node(old.value_type, new.value_type, path, before)
-                return element if isinstance(element, Kept) else Elements(element)
-            case "map":
-                if not isinstance(self.node(old.key_type, new.key_type, path, before), Kept):
-                    self.missing.append(f"{_shown(path)}, whose keys have other fields")
-                value = self.node(old.item_type, new.item_type, path, before)
-                return value if isinstance(value, Kept) else Entries(value)
-        if old != new:
-            self.changes.append(f"{_shown(path)}: {old} → {new}")
-        return Narrowed() if pa.types.is_float64(old) and pa.types.is_float32(new) else Kept()
-
-    def _made(self, new: pa.StructType, path: Path) -> Node:
-        """Return structs that expressions give, where there were none."""
-        parts: list[tuple[str, str | None, Node]] = []
-        for one in new:
-            mine = (*path, one.name)
-            if mine in self._given:
-                self.changes.append(f"{_shown(mine)} = {self._given[mine]}")
-            else:
-                self.missing.append(_shown(mine))
-            parts.append((one.name, None, Given(mine, plain(one.type))))
-        return Fields(tuple(parts))
-
-    def _fields(self, old: pa.StructType, new: pa.StructType, path: Path, before: Path) -> Node:
-        source = self._sources(old, new, before)
-        self.fields += [_shown((*before[1:], one.name)) for one in old]
-        parts: list[tuple[str, str | None, Node]] = []
-        for one in new:
-            mine, was = (*path, one.name), source.get(one.name)
-            if mine in self._given:
-                self.changes.append(f"{_shown(mine)} = {self._given[mine]}")
-                parts.append((one.name, None, Given(mine, plain(one.type))))
-            elif was is None:
-                nested = {given for given in self._given if given[: len(mine)] == mine}
-                self.missing.append(_shown(mine) + (", as a whole" if nested else ""))
-                parts.append((one.name, None, Kept()))
-            else:
-                if was != one.name:
-                    self.changes.append(f"{_shown((*before, was))} renamed to {one.name}")
-                parts.append((one.name, was, self.node(old.field(was).type, one.type, mine, (*before, was))))
-        taken = {was for _, was, _ in parts if was is not None}
-        gone = [one.name for one in old if one.name not in taken and one.name != CLASS_FIELD]
-        self.removed += [_shown((*before, name)) for name in gone if (*path, name) not in self._given]
-        self.changes += [f"{_shown((*before, name))} removed" for name in gone if (*path, name) not in self._given]
-        is_same = [one.name for one in old] == [was for _, was, _ in parts] == [name for name, _, _ in parts]
-        if is_same and all(isinstance(node, Kept) for _, _, node in parts):
-            return Kept()
-        loses_class = old.get_field_index(CLASS_FIELD) >= 0 and CLASS_FIELD not in taken
-        return Fields(tuple(parts), self._class_at(before) if loses_class else "")
-
-    def _class_at(self, before: Path) -> str:
-        """Return the class of the POJOs at a path; "" for structs that are no POJOs."""
-        found = _structure(self._value)
-        for name in before[1:]:
-            child = _children(found).get(name)
-            if child is None:
-                return ""
-            found = _structure(child)
-        return found.class_name if isinstance(found, Pojo) else ""
-
-    def _sources(self, old: pa.StructType, new: pa.StructType, before: Path) -> dict[str, str]:
-        """Return the field before of each field."""
-        found, moved = dict[str, str](), set[str]()
-        for one in old:
-            to = self._renames.get((*before[1:], one.name))
-            if to is not None and to[:-1] == before[1:] and new.get_field_index(to[-1]) >= 0:
-                self._used.add((*before[1:], one.name))
-                found[to[-1]] = one.name
-                moved.add(one.name)
-        for one in old:
-            if one.name not in moved and new.get_field_index(one.name) >= 0:
-                found.setdefault(one.name, one.name)
-        return found
-
-
-def _structure(serializer: Serializer) -> Serializer:
-    """Return what elements of lists, values of maps and what may be null are."""
-    while isinstance(serializer, ListOf | MapOf | NullableOf):
-        serializer = serializer.nested[-1]
-    return serializer
-
-
-def _children(serializer: Serializer) -> Mapping[str, Serializer]:
-    """Return the types of fields by their names."""
-    if isinstance(serializer, Pojo):
-        return dict(serializer.fields)
-    if isinstance(serializer, TupleOf | RowOf):
-        return {f"f{index}": one for index, one in enumerate(serializer.fields)}
-    return {}
-
-
-def _shown(path: Path) -> str:
-    return ".".join(path)
 
 
 # Columns of rows → values as they are stored.
@@ -370,57 +116,24 @@ class ValueEvolution:
         return tuple(found)
 
 
-@dataclass(frozen=True)
-class Matched:
-    """How the columns of two types match: what becomes of the column, the expressions, and what changes in words."""
-
-    node: Node
-    assignments: tuple[Assignment, ...]
-    changes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class TypeChange:
-    """Another type of a state's values, as a user wants it.
-
-    Attributes:
-        value: The new type of values, of list elements, of map values.
-        renames: Fields that have another name, as they were and as they are: ``address.zip`` → ``address.postcode``.
-        assignments: Fields that are given by expressions, as ``value.note = 'none'``: fields of the new type, and
-            columns of the old one.
-    """
-
-    value: Serializer
-    renames: Mapping[str, str]
-    assignments: tuple[str, ...]
-
-    def matched(self, old: Serializer, settable: Settable, before: pa.Schema, after: pa.Schema, at: Where) -> Matched:
-        """Return how the columns match, with dates and times as Arrow's types. Raises InvalidOption."""
-        parsed = parsed_assignments(self.assignments, settable, before, after)
-        matching = _Matching(old, _paths(self.renames, at), {one.path: one.expression for one in parsed})
-        root = (settable.column,)
-        node = matching.node(before.field(root[0]).type, after.field(root[0]).type, root, root)
-        _check_complete(matching, root, at)
-        words = f"type {old.type_name} → {self.value.type_name}"
-        return Matched(node, parsed, (words, *matching.changes))
-
-
 # Entries of keyed states.
 
 
 @dataclass(frozen=True)
 class TypeEvolution:
-    """Writes the values of one keyed state in another type. Picklable.
+    """Writes the values of one keyed state, or the keys of its maps, in another type. Picklable.
 
     Attributes:
         selection: Selects all rows of the state.
-        value: The new type of values.
+        value: The new type.
         matched: How the columns match.
+        as_keys: Whether it is the keys of maps that get the type.
     """
 
     selection: RowSelection
     value: Serializer
     matched: Matched
+    as_keys: bool = False
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the entries (RAW_ENTRIES) with values of the new type, in the same order.
@@ -433,12 +146,18 @@ class TypeEvolution:
 
     def info(self, info: StateMetaInfo, release: Release) -> StateMetaInfo:
         """Return the state's entry in the header, with the new type."""
+        if self.as_keys:
+            return with_user_key_snapshot(info, proxied_snapshot(self.value, release))
         element = TtlSerializer(self.value) if self._state.ttl else self.value
         return with_value_snapshot(info, self._state.kind, proxied_snapshot(element, release))
 
     def __getstate__(self) -> dict[str, object]:
         # Expressions are compiled once in each process.
-        return {"selection": self.selection, "value": self.value, "matched": self.matched}
+        return {name: getattr(self, name) for name in ("selection", "value", "matched", "as_keys")}
+
+    def applied(self, state: StateDescriptor) -> StateDescriptor:
+        """Return the state with the new type."""
+        return _with_type(state, self.value, self.as_keys)
 
     @property
     def _state(self) -> StateDescriptor:
@@ -449,21 +168,54 @@ class TypeEvolution:
         """What writes the column."""
         selection, matched = self.selection, self.matched
         rows, temporal = row_schemas(self._state, selection.context, selection.flatten)
-        layout = value_layout(replace(self._state, value=self.value), selection)
-        settable = settable_column(self._state)
+        settable = _settable(self._state, self.as_keys)
+        if self.as_keys:
+            keys = self.value.layout(selection.context)
 
-        def encode(column: pa.Array, rows: pa.RecordBatch) -> RowBytes:
-            return stored_values(column, rows, self._state, layout)
+            def encode(column: pa.Array, rows: pa.RecordBatch) -> RowBytes:
+                return keys.encode(conformed(column, keys.arrow_type))
+        else:
+            layout = value_layout(self.applied(self._state), selection)
+
+            def encode(column: pa.Array, rows: pa.RecordBatch) -> RowBytes:
+                return stored_values(column, rows, self._state, layout)
 
         return ValueEvolution(settable, rows, temporal, self.value, matched.node, matched.assignments, encode)
 
     def _evolved(self, part: SelectedEntries) -> pa.RecordBatch:
         rows = pa.Table.from_batches(part.columns).combine_chunks().to_batches()[0]
-        return part.with_values(self.values.of(rows))
+        return self._with_user_keys(part, rows) if self.as_keys else part.with_values(self.values.of(rows))
+
+    def _with_user_keys(self, part: SelectedEntries, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the entries with other keys of maps, which are the last part of an entry's key."""
+        keys, state = row_bytes_of(part.batch.column("key")), self._state
+        assert state.user_key is not None
+        layout = state.user_key.layout(self.selection.context)
+        before = layout.encode(conformed(rows.column(MAP_KEY), layout.arrow_type))
+        ends, lengths = keys.offsets[1:], np.diff(before.offsets)
+        starts = np.maximum(ends - lengths, keys.offsets[:-1])
+        if not are_equal(gather(keys.data, starts, ends), before):
+            raise UnsupportedSnapshot(
+                "keys of maps would be written as other bytes than they have",
+                where=Where(state=state.name),
+                advice="read the state as rows and write it anew: transform_state",
+            )
+        rest = row_bytes_writer(gather(keys.data, keys.offsets[:-1], starts))
+        return part.with_keys(write_rows(concatenate([rest, row_bytes_writer(self.values.of(rows))]), len(rows)))
+
+
+def _with_type(state: StateDescriptor, type_: Serializer, as_keys: bool) -> StateDescriptor:
+    return replace(state, user_key=type_) if as_keys else replace(state, value=type_)
+
+
+def _settable(state: StateDescriptor, as_keys: bool) -> Settable:
+    if not as_keys:
+        return settable_column(state)
+    return Settable(state.name, "keys of maps", MAP_KEY, flattened=True, nullable=False)
 
 
 def type_evolution(
-    state: StateDescriptor, change: TypeChange, operator: OperatorContext, names: Iterable[str]
+    state: StateDescriptor, change: Change, operator: OperatorContext, names: Iterable[str]
 ) -> TypeEvolution:
     """Return what writes a keyed state's values in another type.
 
@@ -480,13 +232,13 @@ def type_evolution(
     at = Where(operator=operator.display, state=state.name)
     if state.kind not in _KINDS:
         raise InvalidOption(f"the values of {state.kind.value} have no other type", where=at, advice="leave them out")
-    settable, flatten = settable_column(state), state.kind in (StateKind.LIST, StateKind.MAP)
+    settable, flatten = _settable(state, change.as_keys), state.kind in (StateKind.LIST, StateKind.MAP)
     context = exact_read_options(operator.options, None).context
     needed = (settable.column,)
     selection = row_selection(state, "true", operator, names, flatten=flatten, needed=needed, context=context)
     if isinstance(selection.state.value, StoredBytes):
         raise _undecodable(state.value, at)
-    after = replace(selection.state, value=change.value)
+    after = _with_type(selection.state, change.value, change.as_keys)
     if all(_has_row_kind(one, selection.context, flatten, settable.column) for one in (selection.state, after)):
         selection = replace(selection, context=replace(selection.context, row_kind=True))
     _, before = row_schemas(selection.state, selection.context, flatten)
@@ -494,10 +246,12 @@ def type_evolution(
         wanted = pa.schema(state_fields(after, replace(selection.context, temporal="micros"), flatten))
     except Undecodable as error:
         raise _without_columns(change.value, error, at) from error
-    matched = change.matched(selection.state.value, settable, before, wanted, at)
+    old = selection.state.user_key if change.as_keys else selection.state.value
+    assert old is not None
+    matched = change.matched(old, settable, before, wanted, at)
     columns = {name for one in matched.assignments for name in one.columns}
     selection = replace(selection, needed=frozenset({settable.column, *columns}))
-    evolution = TypeEvolution(selection, change.value, matched)
+    evolution = TypeEvolution(selection, change.value, matched, change.as_keys)
     evolution.values.check()
     return evolution
 
@@ -571,7 +325,7 @@ class ElementEvolution:
         return row_bytes_of(pa.array([content], pa.large_binary()))
 
 
-def element_evolution(info: StateMetaInfo, change: TypeChange, operator: OperatorContext) -> ElementEvolution:
+def element_evolution(info: StateMetaInfo, change: Change, operator: OperatorContext) -> ElementEvolution:
     """Return what writes an operator state's elements in another type.
 
     Args:
@@ -639,36 +393,3 @@ def _has_row_kind(state: StateDescriptor, context: LayoutContext, flatten: bool,
     rows, _ = row_schemas(state, replace(context, row_kind=True), flatten)
     type_ = plain(rows.field(column).type)
     return bool(pa.types.is_struct(type_)) and type_.get_field_index(_ROW_KIND) >= 0
-
-
-def _paths(renames: Mapping[str, str], at: Where) -> dict[Path, Path]:
-    found: dict[Path, Path] = {}
-    for before, after in renames.items():
-        one, two = tuple(before.split(".")), tuple(after.split("."))
-        if one[:-1] != two[:-1]:
-            raise InvalidOption(
-                f"rename: {before} and {after} are in different places",
-                where=at,
-                advice=f"move it by an expression: --set 'value.{after} = value.{before}'",
-            )
-        if two in found.values():
-            raise InvalidOption(f"rename: two fields are renamed to {after}", where=at, advice="rename one of them")
-        found[one] = two
-    return found
-
-
-def _check_complete(matching: _Matching, root: Path, at: Where) -> None:
-    """Raise NotFound for renamed fields that there are not; InvalidOption for fields that nobody gave."""
-    if matching.unused:
-        unknown = not_found("field that can be renamed so", _shown(matching.unused[0]), matching.fields)
-        raise unknown.at(operator=at.operator, state=at.state)
-    if not matching.missing:
-        return
-    gone = f" (the new type does not have {', '.join(matching.removed)})" if matching.removed else ""
-    first = matching.missing[0].partition(",")[0]
-    raise InvalidOption(
-        f"the old type does not have: {'; '.join(matching.missing)}{gone}",
-        where=at,
-        advice=f"give each by an expression over the old columns, as in --set '{first} = NULL', or name the field that "
-        f"it was: --rename OLD={first.rpartition('.')[2] if first != _shown(root) else 'NEW'}",
-    )

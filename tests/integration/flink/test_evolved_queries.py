@@ -7,8 +7,6 @@ changed: those begin with the restore.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,22 +17,16 @@ from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
 from stateproc.query_plans.plan_file import read_plan
 from stateproc.query_plans.plan_matching import main_uid
-from tests.helpers.flink.compilation import JAVA, JOBS, compiled, core_folders
-from tests.helpers.quick_java import QUICK_JAVA
+from tests.helpers.flink.evolving_job import RELEASES, SOURCES, EvolvingJob, Feed, script, table
 
 pytestmark = pytest.mark.flink
 
-RELEASES = {"1.20": ("1.20", "1.20"), "2.3": ("2.3", "2.3"), "1.20 to 2.3": ("1.20", "2.3")}
-"""The releases that run the old and the new query."""
-# Where a savepoint comes from, and the backend that restores it.
-SOURCES = {"canonical": "hashmap", "native": "rocksdb"}
-
-ORDERS = "CREATE TABLE orders (note STRING, id BIGINT, customer BIGINT, product STRING, amount DOUBLE)"
+ORDERS = "note STRING, id BIGINT, customer BIGINT, product STRING, amount DOUBLE"
 # Of what ROW_NUMBER numbers, the planner reads all columns: in a table of its own.
-OFFERS = "CREATE TABLE offers (product STRING, id BIGINT, amount DOUBLE)"
-VISITS = "CREATE TABLE visits (customer BIGINT, id BIGINT, proc AS PROCTIME())"
-NAMES = "CREATE TABLE customers (customer BIGINT, name STRING, PRIMARY KEY (customer) NOT ENFORCED)"
-FEEDS = {
+OFFERS = "product STRING, id BIGINT, amount DOUBLE"
+VISITS = "customer BIGINT, id BIGINT, proc AS PROCTIME()"
+NAMES = "customer BIGINT, name STRING, PRIMARY KEY (customer) NOT ENFORCED"
+FEEDS: dict[str, Feed] = {
     "orders": (ORDERS, "append"),
     "offers": (OFFERS, "append"),
     "visits": (VISITS, "append"),
@@ -120,102 +112,33 @@ for part in (FIRST, SECOND):
     part["offers"] = [(product, number, amount) for number, _, product, amount in part["orders"]]
 
 
-class Flink:
-    """Scripts, plans and runs of the job, in one folder."""
-
-    def __init__(self, releases: tuple[str, str], folder: Path) -> None:
-        self.releases, self.folder, self._runs = releases, folder, 0
-        for number, version in enumerate(("old", "new"), 1):
-            (folder / f"{version}.sql").write_text(script(folder, number), encoding="utf-8")
-
-    @property
-    def moves(self) -> bool:
-        """Whether the new query runs with another release."""
-        return len(set(self.releases)) > 1
-
-    def do(self, *lines: tuple[str, ...], version: str = "new") -> None:
-        """Run lines of planned.Evolving in one JVM, of the release of a version of the query."""
-        release = self.releases[version == "new"]
-        classes = compiled(release, "fixtures", [*core_folders(release), JOBS / "planned"])
-        path = os.pathsep.join([str(JOBS / "planned"), classes])
-        file = self.folder / f"lines-{self._runs}"
-        self._runs += 1
-        file.write_text("".join("\t".join(line) + "\n" for line in lines))
-        command = [*JAVA, *QUICK_JAVA, "-cp", path, "planned.Evolving", str(file)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[-4000:]
-
-    def path(self, name: str) -> str:
-        return str(self.folder / name)
-
-    def compile(self, version: str) -> tuple[str, ...]:
-        return "compile", self.path(f"{version}.sql"), self.path(f"{version}.json")
-
-    def run(self, version: str, backend: str, out: str, savepoint: str = "-", taken: str = "-") -> tuple[str, ...]:
-        places = (self.path(f"{version}.json"), self.path(f"{version}.sql"), backend, self.path(out), savepoint, taken)
-        return "run", *places
-
-    def rows(self, *parts: Rows) -> None:
-        """Write what the sources will emit."""
-        for name in FEEDS:
-            rows = [row for part in parts for row in part[name]]
-            if name == "orders":
-                rows = [(f"n{row[0]}", *row) for row in rows]
-            lines = ["\t".join(["+I", *map(_text, row)]) for row in rows]
-            # One source is read before the other, so that results are always the same.
-            (self.folder / name).write_text("\n".join(["wait"] * (name == "orders") + lines) + "\n", encoding="utf-8")
-
-    def changes(self, out: str) -> dict[str, list[str]]:
-        """What each sink printed."""
-        error = self.folder / f"{out}.error"
-        assert not error.exists(), error.read_text()
-        found: dict[str, list[str]] = {}
-        for line in (self.folder / out).read_text(encoding="utf-8").splitlines():
-            name, _, change = line.partition("> ")
-            found.setdefault(name, []).append(change)
-        return found
+def feed(flink: EvolvingJob, *parts: Rows) -> None:
+    """Write what the sources will emit."""
+    rows = {name: [row for part in parts for row in part[name]] for name in FEEDS}
+    rows["orders"] = [(f"n{row[0]}", *row) for row in rows["orders"]]
+    # One source is read before the other, so that results are always the same.
+    flink.feed(rows, later=["orders"])
 
 
-def _text(value: object) -> str:
-    return "\\N" if value is None else str(value)
-
-
-def script(folder: Path, version: int) -> str:
+def _script(folder: Path, version: int) -> str:
     """The statements of the job, in its first or its next version."""
-    statements = [
-        f"{columns} WITH ('connector' = 'rows', 'picked' = 'true', 'path' = '{folder / name}', "
-        f"'changelog' = '{changelog}')"
-        for name, (columns, changelog) in FEEDS.items()
-    ]
-    for name, query in QUERIES.items():
-        if query[version] is not None:
-            statements.append(
-                f"CREATE TABLE {name}_out ({query[0]}) WITH ('connector' = 'print', 'print-identifier' = '{name}')"
-            )
-    statements += [f"INSERT INTO {name}_out {query[version]}" for name, query in QUERIES.items() if query[version]]
-    return "".join(f"{statement};\n" for statement in statements)
-
-
-def table(*changes: list[str]) -> Counter[str]:
-    """The rows that are there after changes."""
-    found: Counter[str] = Counter()
-    for change in (change for part in changes for change in part):
-        found[change[2:]] += 1 if change[0] == "+" else -1
-    return +found
+    queries = {name: (one[0], one[version]) for name, one in QUERIES.items()}
+    return script(folder, FEEDS, {name: (columns, query) for name, (columns, query) in queries.items() if query})
 
 
 @pytest.fixture(scope="module", params=RELEASES)
-def flink(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flink]:
+def flink(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EvolvingJob]:
     """The old query has seen the first rows; `all` are the results of the new one over all rows."""
-    made = Flink(RELEASES[request.param], tmp_path_factory.mktemp("evolved"))
-    made.rows(FIRST)
+    folder = tmp_path_factory.mktemp("evolved")
+    made = EvolvingJob(RELEASES[request.param], folder, [_script(folder, version) for version in (1, 2)])
+    feed(made, FIRST)
     made.do(made.compile("old"), made.run("old", "rocksdb", "old", taken=made.path("taken")), version="old")
-    made.rows(FIRST, SECOND)
+    feed(made, FIRST, SECOND)
     made.do(made.compile("new"), made.run("new", "hashmap", "all"))
     yield made
 
 
-def uid_of(flink: Flink, version: str, name: str) -> str:
+def uid_of(flink: EvolvingJob, version: str, name: str) -> str:
     """The uid of the operator before the sink of a query that holds state."""
     plan = read_plan(flink.path(f"{version}.json"))
     (node,) = [one for one in plan.nodes if f"`{name}_out`" in str(one.at("dynamicTableSink", "table", "identifier"))]
@@ -224,9 +147,9 @@ def uid_of(flink: Flink, version: str, name: str) -> str:
     return main_uid(plan, node)
 
 
-def evolve(flink: Flink, form: str, target: str, mapped: dict[str, str], *empty: str) -> str:
+def evolve(flink: EvolvingJob, form: str, target: str, mapped: dict[str, str], *empty: str) -> str:
     """Write a savepoint of the new query; return the plan."""
-    writer = SavepointWriter.from_existing_savepoint(None, snapshot(flink, form))
+    writer = SavepointWriter.from_existing_savepoint(None, flink.snapshot(form))
     if flink.moves:
         # The planner of Flink 2 says more about deduplication.
         writer.with_flink_version(flink.releases[1])
@@ -239,11 +162,7 @@ def evolve(flink: Flink, form: str, target: str, mapped: dict[str, str], *empty:
     return plan
 
 
-def snapshot(flink: Flink, form: str) -> str:
-    return Path(flink.path(f"old.{form}")).read_text().strip()
-
-
-def test_the_new_query_goes_on(flink: Flink) -> None:
+def test_the_new_query_goes_on(flink: EvolvingJob) -> None:
     assert "`note`" not in _read(flink, "old") and "`note`" in _read(flink, "new")
     for form in SOURCES:
         plan = evolve(flink, form, f"evolved-{form}", {}, *BEGUN, "filtered")
@@ -251,7 +170,7 @@ def test_the_new_query_goes_on(flink: Flink) -> None:
         assert "AVG(amount) kept, COUNT(*) kept, SUM(amount) kept, MAX(id) from now on, AVG($" in plan
         assert "MIN(id) dropped" in plan
         assert f"({uid_of(flink, 'new', 'added')}), its results begin with the restore" in plan
-    flink.rows(SECOND)
+    feed(flink, SECOND)
     flink.do(*(
         flink.run("new", backend, f"new-{form}", flink.path(f"evolved-{form}")) for form, backend in SOURCES.items()
     ))  # fmt: skip
@@ -270,25 +189,25 @@ def test_the_new_query_goes_on(flink: Flink) -> None:
         assert Counter(change[2:] for change in new["calls"] if change[0] == "+") == CALLS, form
 
 
-def _read(flink: Flink, version: str) -> str:
+def _read(flink: EvolvingJob, version: str) -> str:
     """The columns of orders that the queries read, all of them from one source."""
     plan = read_plan(flink.path(f"{version}.json"))
     (node,) = [node for node in plan.nodes if "`orders`" in str(node.at("scanTableSource", "table", "identifier"))]
     return json.dumps(node.attributes["outputType"])
 
 
-def test_flink_itself_does_not_restore_it(flink: Flink) -> None:
+def test_flink_itself_does_not_restore_it(flink: EvolvingJob) -> None:
     """The operators' numbers are others."""
-    flink.rows(SECOND)
-    flink.do(flink.run("new", "hashmap", "untouched", snapshot(flink, "canonical")))
+    feed(flink, SECOND)
+    flink.do(flink.run("new", "hashmap", "untouched", flink.snapshot("canonical")))
     assert "Cannot map checkpoint/savepoint state for operator" in Path(flink.path("untouched.error")).read_text()
 
 
-def test_what_only_follows_a_change_is_named_by_the_user(flink: Flink) -> None:
+def test_what_only_follows_a_change_is_named_by_the_user(flink: EvolvingJob) -> None:
     """An aggregate whose filter changed: its own state is the same, of other rows."""
     mapped = {uid_of(flink, "old", "filtered"): uid_of(flink, "new", "filtered")}
     evolve(flink, "canonical", "mapped", mapped, *BEGUN)
-    flink.rows(SECOND)
+    feed(flink, SECOND)
     flink.do(flink.run("new", "rocksdb", "mapped.out", flink.path("mapped")))
     # All rows above 0 of before, and those above 5 since.
     expected = Counter({"[tea, 5, 58.0]": 1, "[mate, 2, 103.5]": 1})
@@ -296,8 +215,8 @@ def test_what_only_follows_a_change_is_named_by_the_user(flink: Flink) -> None:
     assert found == expected
 
 
-def test_state_that_would_be_lost_is_named(flink: Flink) -> None:
-    writer = SavepointWriter.from_existing_savepoint(None, snapshot(flink, "canonical"))
+def test_state_that_would_be_lost_is_named(flink: EvolvingJob) -> None:
+    writer = SavepointWriter.from_existing_savepoint(None, flink.snapshot("canonical"))
     with pytest.raises(InvalidOption, match="would begin without state") as e:
         writer.evolve(flink.path("old.json"), flink.path("new.json"))
     for name in ("added", "filtered"):

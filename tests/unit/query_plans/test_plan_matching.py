@@ -14,7 +14,8 @@ import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, read_plan, row_type_types
-from stateproc.query_plans.plan_matching import definitions, main_uid, matched_plans
+from stateproc.query_plans.plan_lineage import definitions
+from stateproc.query_plans.plan_matching import main_uid, matched_plans
 from tests.helpers.fixtures import FIXTURES
 from tests.helpers.planned_states import planned_job
 

@@ -34,7 +34,12 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
             "evolve",
             "old.json",
             "new.json",
-            {"mapped": {"6_group-aggregate": "9_group-aggregate"}, "empty": ("12_join",), "new_aggregates": "empty"},
+            {
+                "mapped": {"6_group-aggregate": "9_group-aggregate"},
+                "empty": ("12_join",),
+                "new_aggregates": "empty",
+                "fill": {"14_join.left.discount": "0"},
+            },
         )
     ],
     "evolve-type": [

@@ -1,13 +1,15 @@
 """Find the operators of a SQL job whose state a changed query goes on with, by the compiled plans of both.
 
-Only state that both queries compute alike is carried over, byte for byte, under the uids of the new plan. What begins
-without state changes results, so that the user has to name it.
+State that both queries compute alike is carried over, byte for byte, under the uids of the new plan; that of aggregates
+over the same groups, and kept rows of the same inputs, is converted. What begins without state changes results, so that
+the user has to name it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from stateproc.errors import InvalidOption
@@ -15,7 +17,9 @@ from stateproc.keygroups.operator_ids import operator_id
 from stateproc.query_plans.aggregate_conversion import call_text, call_words, new_calls
 from stateproc.query_plans.node_rules import query_names
 from stateproc.query_plans.plan_file import PlanNode, read_plan
-from stateproc.query_plans.plan_matching import Pair, PlanMatch, main_uid, matched_plans, table_of
+from stateproc.query_plans.plan_lineage import table_of
+from stateproc.query_plans.plan_matching import Pair, PlanMatch, main_uid, matched_plans
+from stateproc.query_plans.row_conversion import NewQuery, RowConversion, check_fills, row_conversions, row_words
 
 
 @dataclass(frozen=True)
@@ -25,13 +29,15 @@ class QueryEvolution:
     Attributes:
         moved: Operator id → uid in the new job.
         dropped: Operator ids that the new job does not have.
-        converted: Operator id → its aggregate, whose calls are others.
+        aggregates: Operator id → its aggregate, whose calls are others.
+        rows: Operator id → its node, and how the rows of each input that it keeps get other columns.
         notes: What becomes of each node that holds state, in words.
     """
 
     moved: Mapping[str, str]
     dropped: Collection[str]
-    converted: Mapping[str, Pair]
+    aggregates: Mapping[str, Pair]
+    rows: Mapping[str, tuple[Pair, tuple[RowConversion | None, ...]]]
     notes: tuple[str, ...]
 
 
@@ -43,6 +49,7 @@ def query_evolution(
     operator_ids: Collection[str],
     *,
     begins: bool = False,
+    fills: Mapping[str, str] = MappingProxyType({}),
 ) -> QueryEvolution:
     """Return what becomes of the operators of a SQL job whose query changes.
 
@@ -53,9 +60,11 @@ def query_evolution(
         empty: uids of operators of the new job that begin without state.
         operator_ids: The operators of the snapshot.
         begins: Whether new calls of aggregates begin without state.
+        fills: What new columns have in rows that are kept: ``UID.column``, of joins also ``UID.left.column`` → an
+            expression in SQL over the row's other columns. Else they are null.
 
     Raises:
-        NotFound: A plan has no operator of a given uid.
+        NotFound: A plan has no operator of a given uid, or no such column is new.
         InvalidOption: A plan is none, or not that of the snapshot; operators of the new job would begin without state
             that nobody named; nodes are ambiguous.
     """
@@ -67,10 +76,17 @@ def query_evolution(
     if not begins:
         _refuse_new_calls(match)
     moved = {found: uid for found, uid in match.operator_ids.items() if found in known}
-    converted = {operator_id(main_uid(before, pair.old)): pair for pair in match.pairs if pair.kept is not None}
-    converted = {found: pair for found, pair in converted.items() if found in known}
-    dropped = [found for found in known if found not in moved]
-    return QueryEvolution(moved, dropped, converted, tuple(_notes(match)))
+    query = NewQuery(after)
+    check_fills(query, match.pairs, fills)
+    found = [(operator_id(main_uid(before, pair.old)), pair) for pair in match.pairs if pair.is_converted]
+    rows = {pair.new.id: row_conversions(query, pair, fills) for _, pair in found if pair.columns is not None}
+    return QueryEvolution(
+        moved,
+        [one for one in known if one not in moved],
+        {one: pair for one, pair in found if pair.kept is not None and one in known},
+        {one: (pair, rows[pair.new.id]) for one, pair in found if pair.columns is not None and one in known},
+        tuple(_notes(match, rows)),
+    )
 
 
 def _refuse_new_calls(match: PlanMatch) -> None:
@@ -120,15 +136,16 @@ def _refuse_contradictions(match: PlanMatch) -> None:
         )
 
 
-def _notes(match: PlanMatch) -> list[str]:
+def _notes(match: PlanMatch, rows: Mapping[int, tuple[RowConversion | None, ...]]) -> list[str]:
     def shown(node: PlanNode) -> str:
         table = table_of(node)
         return node.label if table is None else f"{node.label} of {table.replace('`', '')}"
 
-    found = [f"kept: {shown(pair.old)} as {shown(pair.new)}" for pair in match.pairs if pair.kept is None]
+    found = [f"kept: {shown(pair.old)} as {shown(pair.new)}" for pair in match.pairs if not pair.is_converted]
     for pair in match.pairs:
-        if pair.kept is not None:
-            found.append(f"converted: {shown(pair.old)} as {shown(pair.new)}: {', '.join(call_words(pair))}")
+        if pair.is_converted:
+            words = call_words(pair) if pair.kept is not None else row_words(rows[pair.new.id])
+            found.append(f"converted: {shown(pair.old)} as {shown(pair.new)}: {', '.join(words)}")
     found += [f"dropped: {shown(node)}" for node in match.ended]
     found += [
         f"starts empty: {shown(node)} ({uid}), its results begin with the restore" for uid, node in match.empty.items()

@@ -1,0 +1,261 @@
+"""Say how rows that a node keeps get other columns: joins, deduplication, normalization of changes, TopN.
+
+A state of these keeps whole rows of an input (RowDataSerializer), alone, in lists, with a number (Tuple2), as values or
+values of a map. A join without a unique key of an input keeps its rows as keys of a map, with their numbers
+(InputSideHasNoUniqueKey of org.apache.flink.table.runtime.operators.join.stream.state.JoinRecordStateViews), so that
+rows that lose a column could become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from stateproc.errors import InvalidOption, not_found
+from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
+from stateproc.query_plans.plan_lineage import (
+    JOIN,
+    Definition,
+    definitions,
+    nearest_stateful,
+    returns_changes,
+    source_of_changes,
+    stateful_before,
+)
+from stateproc.query_plans.plan_matching import Pair, main_uid
+from stateproc.serializers.table.logical_types import LogicalType
+from stateproc.serializers.table.type_text import parse_sql_type
+
+_SIDES = ("left", "right")
+_RECORDS = tuple(f"{side}-records" for side in _SIDES)
+_OF_SORT_KEYS = "sorted-map"
+"""The state of RetractableTopNFunction with the numbers of rows, by their sort keys."""
+_NORMALIZE = "stream-exec-changelog-normalize"
+_TIMES = ("TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE")
+
+
+@dataclass(frozen=True)
+class NewColumn:
+    """A column that the rows did not have.
+
+    Attributes:
+        name: Its name in the new plan.
+        type: Its type.
+        expression: Its value in rows from before, in SQL over their columns; None for null.
+    """
+
+    name: str
+    type: LogicalType
+    expression: str | None = None
+
+    @property
+    def words(self) -> str:
+        """What becomes of it."""
+        return f"{self.name} = {self.expression or 'NULL'} in rows from before"
+
+
+@dataclass(frozen=True)
+class RowConversion:
+    """How the rows of one input get other columns.
+
+    Attributes:
+        before: The names of the columns as they are.
+        columns: The new columns: positions of those that stay, and those that are new.
+        as_keys: Whether the state keeps the rows as keys of a map.
+    """
+
+    before: tuple[str, ...]
+    columns: tuple[int | NewColumn, ...]
+    as_keys: bool = False
+
+    @property
+    def added(self) -> list[NewColumn]:
+        """The columns that are new."""
+        return [column for column in self.columns if isinstance(column, NewColumn)]
+
+    @property
+    def dropped(self) -> list[str]:
+        """The names of the columns that do not stay."""
+        return [name for at, name in enumerate(self.before) if at not in self.columns]
+
+    @property
+    def words(self) -> list[str]:
+        """What becomes of the columns."""
+        gone, added = self.dropped, [column.words for column in self.added]
+        moved = [] if gone or added else ["columns in another order"]
+        return [*added, *(f"{name} dropped" for name in gone), *moved]
+
+
+@dataclass(frozen=True)
+class NewQuery:
+    """The plan of the job that will restore the state, and what follows from it."""
+
+    plan: CompiledPlan
+
+    @cached_property
+    def texts(self) -> dict[int, Definition]:
+        """What each node computes."""
+        return definitions(self.plan)
+
+    @cached_property
+    def before(self) -> dict[int, tuple[PlanNode, ...]]:
+        """The nearest nodes before each node that hold state, and sources."""
+        return stateful_before(self.plan)
+
+    @cached_property
+    def changing(self) -> dict[int, PlanNode]:
+        """A source before a node that returns changes with all of their columns."""
+        return source_of_changes(self.plan)
+
+    def uid(self, node: PlanNode) -> str:
+        """Return the uid of the operator of a node that holds its state."""
+        return main_uid(self.plan, node)
+
+
+Fills = Mapping[str, str]
+"""What columns have in rows from before: ``UID.column``, of joins also ``UID.left.column`` → an expression in SQL."""
+
+
+def row_conversions(new: NewQuery, pair: Pair, fills: Fills) -> tuple[RowConversion | None, ...]:
+    """Return how the rows of each input get other columns; None for an input whose columns stay.
+
+    Args:
+        new: The query of the job that will restore the state.
+        pair: The nodes, and which column is which.
+        fills: What columns have in rows from before.
+
+    Raises:
+        InvalidOption: A column without a value, a type that is not known, or rows that could not be distinguished.
+    """
+    found: list[RowConversion | None] = []
+    for side, positions in enumerate(pair.columns or ()):
+        before = tuple(pair.old.input(side))
+        if positions == tuple(range(len(before))):
+            found.append(None)
+            continue
+        names, types = pair.new.input(side), row_type_types(pair.new.sources[side].attributes.get("outputType"))
+        columns = [
+            _new_column(new, pair.new, side, names[at], types[at], fills) if position is None else position
+            for at, position in enumerate(positions)
+        ]
+        made = RowConversion(before, tuple(columns), _is_key(pair.new, side))
+        if made.as_keys:
+            _check_keys(new, pair, side, made)
+        elif made.added and _finds_whole_rows(pair.new):
+            _check_whole_rows(new, pair.new, made, fills)
+        found.append(made)
+    return tuple(found)
+
+
+def row_words(made: Sequence[RowConversion | None]) -> list[str]:
+    """Return what becomes of the columns of each input's rows."""
+    sides = [f"{side}: " for side in _SIDES] if len(made) > 1 else [""]
+    return [f"{side}{', '.join(one.words)}" for side, one in zip(sides, made, strict=True) if one is not None]
+
+
+def input_of(node: PlanNode, state: str) -> int | None:
+    """Return the input whose rows a state keeps; None for states of something else."""
+    if node.kind == JOIN:
+        return _RECORDS.index(state) if state in _RECORDS else None
+    return None if state == _OF_SORT_KEYS else 0
+
+
+def check_fills(new: NewQuery, pairs: Sequence[Pair], fills: Fills) -> None:
+    """Raise NotFound for values of columns that are not new."""
+    known = [
+        target
+        for pair in pairs
+        for side, positions in enumerate(pair.columns or ())
+        for name, position in zip(pair.new.input(side), positions, strict=True)
+        if position is None
+        for target in _targets(new, pair.new, side, name)
+    ]
+    for target in fills:
+        if target not in known:
+            raise not_found("new column of kept rows", target, known)
+
+
+def _targets(new: NewQuery, node: PlanNode, side: int, name: str) -> Iterator[str]:
+    """Yield how a column of an input can be named; of a join without its side if the other has none of that name."""
+    uid = new.uid(node)
+    if node.kind != JOIN or name not in node.input(1 - side):
+        yield f"{uid}.{name}"
+    if node.kind == JOIN:
+        yield f"{uid}.{_SIDES[side]}.{name}"
+
+
+def _new_column(new: NewQuery, node: PlanNode, side: int, name: str, written: Any, fills: Fills) -> NewColumn:
+    targets = list(_targets(new, node, side, name))
+    given = [fills[target] for target in targets if target in fills]
+    type_ = _type(node, name, written)
+    if len(given) > 1:
+        raise InvalidOption(f"fill: {targets[1]} is filled twice", advice="fill each column once")
+    if not given and not type_.nullable:
+        raise InvalidOption(
+            f"{node.label} ({new.uid(node)}) keeps rows that get the column {name}, which is {type_.sql}: rows "
+            "from before have no value of it",
+            advice=f"give one, in SQL over their other columns: --fill '{targets[-1]}=EXPRESSION'",
+        )
+    return NewColumn(name, type_, given[0] if given else None)
+
+
+def _type(node: PlanNode, name: str, written: Any) -> LogicalType:
+    """Return the type of a column as a plan writes it: in SQL, or of a time of rows as an object."""
+    if isinstance(written, str):
+        return parse_sql_type(written)
+    kind, precision = (written.get(part) if isinstance(written, dict) else None for part in ("type", "precision"))
+    if kind in _TIMES and isinstance(precision, int) and 0 <= precision <= 9:
+        return LogicalType(kind, nullable=written.get("nullable") is not False, precision=precision)
+    raise InvalidOption(
+        f"rows that {node.label} keeps get the column {name} of a type that is not known: {str(written)[:80]}",
+        advice="let it begin without state: --empty",
+    )
+
+
+def _is_key(node: PlanNode, side: int) -> bool:
+    """Whether an input of a join has no unique key, so that its rows are keys of a map."""
+    names = (f"{_SIDES[side]}UpsertKeys", f"{_SIDES[side]}UniqueKeys")
+    return node.kind == JOIN and not any(node.items(name) for name in names)
+
+
+def _finds_whole_rows(node: PlanNode) -> bool:
+    """Whether a node finds a row that is taken back by all of its columns (RetractableTopNFunction)."""
+    return bool(node.at("rankStrategy", "type") == "Retract")
+
+
+def _check_whole_rows(new: NewQuery, node: PlanNode, made: RowConversion, fills: Fills) -> None:
+    """Raise InvalidOption unless rows that are taken back have the new columns as the kept rows have them: null, and as
+    what normalizes the changes before keeps them, which gets the same columns."""
+    changing = [one for one in new.before[node.id] if returns_changes(one)]
+    added = {new.texts[node.id].kept[0][at] for at, column in enumerate(made.columns) if isinstance(column, NewColumn)}
+    for one in changing:
+        is_same = one.kind == _NORMALIZE and one.id not in new.changing and added <= {*new.texts[one.id].columns}
+        uids = tuple(f"{new.uid(each)}." for each in (one, node))
+        if not is_same or any(target.startswith(uids) for target in fills):
+            raise _not_found_again(new, node, one, made)
+
+
+def _check_keys(new: NewQuery, pair: Pair, side: int, made: RowConversion) -> None:
+    """Raise InvalidOption where rows that are keys of a map could not be distinguished, or not be found again."""
+    uid = new.uid(pair.new)
+    if made.dropped:
+        raise InvalidOption(
+            f"{pair.new.label} ({uid}) keeps rows of its {_SIDES[side]} input without a unique key, by all of their "
+            f"columns: without {', '.join(made.dropped)} several would become one",
+            advice=f"let the join begin without state: --empty {uid}",
+        )
+    before = nearest_stateful(pair.new.sources[side], new.before)
+    changing = next((one for one in before if returns_changes(one)), None)
+    if changing is not None and made.added:
+        raise _not_found_again(new, pair.new, changing, made)
+
+
+def _not_found_again(new: NewQuery, node: PlanNode, changing: PlanNode, made: RowConversion) -> InvalidOption:
+    uid, added = new.uid(node), ", ".join(column.name for column in made.added)
+    return InvalidOption(
+        f"{node.label} ({uid}) finds rows by all of their columns, and {changing.label} takes back rows with their "
+        f"true {added}, which those from before do not have",
+        advice=f"let it begin without state: --empty {uid}",
+    )

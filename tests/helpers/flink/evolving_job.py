@@ -1,0 +1,114 @@
+"""A SQL job and its next version: real Flink runs the old plan, and restores the new one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from stateproc.query_plans.plan_file import read_plan
+from stateproc.query_plans.plan_matching import main_uid
+from tests.helpers.flink.compilation import JAVA, JOBS, compiled, core_folders
+from tests.helpers.quick_java import QUICK_JAVA
+
+RELEASES = {"1.20": ("1.20", "1.20"), "2.3": ("2.3", "2.3"), "1.20 to 2.3": ("1.20", "2.3")}
+"""The releases that run the old and the new query."""
+# Where a savepoint comes from, and the backend that restores it.
+SOURCES = {"canonical": "hashmap", "native": "rocksdb"}
+VERSIONS = ("old", "new")
+Feed = tuple[str, str]
+"""A table that emits the rows of a file: its columns, and the mode of its changes."""
+
+
+class EvolvingJob:
+    """Scripts, plans and runs of the job, in one folder. `scripts`: of the old and of the new version."""
+
+    def __init__(self, releases: tuple[str, str], folder: Path, scripts: Sequence[str]) -> None:
+        self.releases, self.folder, self._runs = releases, folder, 0
+        for version, text in zip(VERSIONS, scripts, strict=True):
+            (folder / f"{version}.sql").write_text(text, encoding="utf-8")
+
+    @property
+    def moves(self) -> bool:
+        """Whether the new query runs with another release."""
+        return len(set(self.releases)) > 1
+
+    def do(self, *lines: tuple[str, ...], version: str = "new") -> None:
+        """Run lines of planned.Evolving in one JVM, of the release of a version of the query."""
+        release = self.releases[version == "new"]
+        classes = compiled(release, "fixtures", [*core_folders(release), JOBS / "planned"])
+        path = os.pathsep.join([str(JOBS / "planned"), classes])
+        file = self.folder / f"lines-{self._runs}"
+        self._runs += 1
+        file.write_text("".join("\t".join(line) + "\n" for line in lines))
+        command = [*JAVA, *QUICK_JAVA, "-cp", path, "planned.Evolving", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-4000:]
+
+    def path(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def compile(self, version: str) -> tuple[str, ...]:
+        return "compile", self.path(f"{version}.sql"), self.path(f"{version}.json")
+
+    def run(self, version: str, backend: str, out: str, savepoint: str = "-", taken: str = "-") -> tuple[str, ...]:
+        places = (self.path(f"{version}.json"), self.path(f"{version}.sql"), backend, self.path(out), savepoint, taken)
+        return "run", *places
+
+    def snapshot(self, form: str) -> str:
+        """The savepoint of the old query: canonical or native."""
+        return Path(self.path(f"old.{form}")).read_text().strip()
+
+    def feed(self, rows: Mapping[str, Sequence[Sequence[object]]], *, later: Sequence[str] = ()) -> None:
+        """Write what the sources will emit; `later`: those that begin after the others."""
+        for name, many in rows.items():
+            lines = ["\t".join(["+I", *map(_text, row)]) for row in many]
+            (self.folder / name).write_text("\n".join(["wait"] * (name in later) + lines) + "\n", encoding="utf-8")
+
+    def changes(self, out: str) -> dict[str, list[str]]:
+        """What each sink printed."""
+        error = self.folder / f"{out}.error"
+        assert not error.exists(), error.read_text()
+        found: dict[str, list[str]] = {}
+        for line in (self.folder / out).read_text(encoding="utf-8").splitlines():
+            name, _, change = line.partition("> ")
+            found.setdefault(name, []).append(change)
+        return found
+
+    def uid_of(self, version: str, name: str, kind: str) -> str:
+        """The uid of the nearest operator of a kind before the sink of a query."""
+        plan = read_plan(self.path(f"{version}.json"))
+        sinks = [one for one in plan.nodes if f"`{name}_out`" in str(one.at("dynamicTableSink", "table", "identifier"))]
+        (node,) = sinks
+        while node.kind != f"stream-exec-{kind}":
+            node = node.sources[0]
+        return main_uid(plan, node)
+
+
+def _text(value: object) -> str:
+    return "\\N" if value is None else str(value)
+
+
+def script(folder: Path, feeds: Mapping[str, Feed], queries: Mapping[str, tuple[str, str]]) -> str:
+    """The statements of a version; `queries`: sink → its columns and the query."""
+    statements = [
+        f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'rows', 'picked' = 'true', 'path' = '{folder / name}', "
+        f"'changelog' = '{changelog}')"
+        for name, (columns, changelog) in feeds.items()
+    ]
+    for name, (columns, _) in queries.items():
+        statements.append(
+            f"CREATE TABLE {name}_out ({columns}) WITH ('connector' = 'print', 'print-identifier' = '{name}')"
+        )
+    statements += [f"INSERT INTO {name}_out {query}" for name, (_, query) in queries.items()]
+    return "".join(f"{statement};\n" for statement in statements)
+
+
+def table(*changes: Sequence[str]) -> Counter[str]:
+    """The rows that are there after changes."""
+    found: Counter[str] = Counter()
+    for change in (change for part in changes for change in part):
+        found[change[2:]] += 1 if change[0] == "+" else -1
+    return +found

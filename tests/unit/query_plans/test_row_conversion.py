@@ -1,0 +1,147 @@
+"""Rows that joins, deduplication and TopN keep get other columns.
+
+`tests/vectors/changed-rows.tar.xz` has a job that Flink 2.3 ran, and the plan of its next version, in which tables have
+more columns, at other positions; real Flink restores what is written in tests/integration/flink/test_evolved_rows.py.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stateproc
+from stateproc import SavepointWriter
+from stateproc.errors import InvalidOption, NotFound, SnapshotError
+from stateproc.query_plans.plan_file import read_plan
+from stateproc.query_plans.plan_matching import matched_plans
+from stateproc.query_plans.row_conversion import NewQuery, row_conversions
+from tests.helpers.paths import ROOT
+
+READS_EVERY_MODE = False
+FILL = {"32_join.left.discount": "amount / 10"}
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rows")
+    with tarfile.open(ROOT / "tests/vectors/changed-rows.tar.xz") as archive:
+        archive.extractall(folder)
+    return folder / "changed-rows"
+
+
+def evolved(job: Path, fill: dict[str, str], edit: Callable[[Json], object] = lambda _: None) -> SavepointWriter:
+    new: Json = copy.deepcopy(json.loads((job / "new.json").read_text()))
+    edit(new)
+    writer = SavepointWriter.from_existing_savepoint(None, str(job / "savepoint"))
+    return writer.evolve(str(job / "old.json"), new, fill=fill)
+
+
+def node_of(plan: Json, number: int) -> Json:
+    found: Json = next(node for node in plan["nodes"] if node["id"] == number)
+    return found
+
+
+def source_of(plan: Json, table: str) -> Json:
+    found: Json = next(node for node in plan["nodes"] if f"`{table}`" in str(node.get("scanTableSource")))
+    return found
+
+
+def test_new_columns_are_null_or_what_an_expression_gives(job: Path, tmp_path: Path) -> None:
+    target = evolved(job, FILL).write(tmp_path / "target")
+    found = stateproc.open(target, plan=str(job / "new.json"))
+    before = stateproc.open(str(job / "savepoint"), plan=str(job / "old.json"))
+    # Without a unique key rows are keys of maps, with their numbers.
+    left = found.state("6_join", "left-records").to_arrow()
+    rows = [dict(pair[0], n=pair[1]) for pairs in left.column("value").to_pylist() for pair in pairs]
+    assert sorted(rows, key=lambda row: row["id"]) == [
+        {"note": None, "id": number, "n": 2 if number == 2 else 1} for number in (1, 2, 3, 4, 5)
+    ]
+    named = found.state("32_join", "left-records").to_arrow()
+    rows = [pair[0] for pairs in named.column("value").to_pylist() for pair in pairs]
+    assert {(row["id"], row["amount"], row["discount"]) for row in rows} == {
+        (1, 10.0, 1.0), (2, 4.5, 0.45), (3, 20.0, 2.0), (4, -1.0, -0.1), (5, 0.0, 0.0)
+    }  # fmt: skip
+    assert left.column("key_group").to_pylist() == (
+        before.state("6_join", "left-records").to_arrow().column("key_group").to_pylist()
+    )
+    assert found.verify().is_intact
+
+
+def test_the_plan_says_what_becomes_of_columns(job: Path) -> None:
+    plan = str(evolved(job, FILL).plan())
+    for words in (
+        "as Join[32]: left: discount = amount / 10 in rows from before, right: phone = NULL in rows from before",
+        "as Rank[56]: weights = NULL in rows from before, note = NULL in rows from before",
+        "as Deduplicate[73]: page = NULL in rows from before",
+    ):
+        assert words in plan, plan
+
+
+def _is_changelog(plan: Json) -> None:
+    source_of(plan, "payments")["scanTableSource"]["table"]["resolvedTable"]["options"]["format"] = "debezium-json"
+
+
+def _is_changelog_of_customers(plan: Json) -> None:
+    source_of(plan, "customers")["scanTableSource"]["table"]["resolvedTable"]["options"]["format"] = "debezium-json"
+
+
+def _is_computed(plan: Json) -> None:
+    """A column that is never null: as what is before the rank takes it back."""
+    (exchange,) = [edge["source"] for edge in plan["edges"] if edge["target"] == 67]
+    (before,) = [edge["source"] for edge in plan["edges"] if edge["target"] == exchange]
+    made = {"kind": "CALL", "internalName": "$UPPER$1", "operands": [{"kind": "INPUT_REF", "inputIndex": 0}]}
+    columns = [{"kind": "INPUT_REF", "inputIndex": at} for at in range(4)]
+    output = node_of(plan, before)["outputType"]
+    calc = {"id": 1000, "type": "stream-exec-calc_1", "projection": [made, *columns[1:]], "condition": None}
+    plan["nodes"].append({**calc, "outputType": output})
+    for edge in plan["edges"]:
+        if edge["source"] == before and edge["target"] == exchange:
+            edge["source"] = 1000
+    plan["edges"].append({"source": before, "target": 1000})
+
+
+@pytest.mark.parametrize(
+    ("fill", "edit", "message"),
+    [
+        ({}, lambda _: None, r"get the column discount, which is DOUBLE NOT NULL.*--fill '32_join\.left\.discount="),
+        ({"32_join.discount": "'text'"}, lambda _: None, "fill: discount is double, and the expression string"),
+        ({"32_join.discount": "nothing"}, lambda _: None, "no column 'nothing'"),
+        ({"32_join.discount": "NULL"}, lambda _: None, r"a null, where the type is NOT NULL \(row: key="),
+        ({**FILL, "32_join.discount": "1"}, lambda _: None, "is filled twice"),
+        ({**FILL, "32_join.left.amount": "1"}, lambda _: None, r"32_join\.left\.amount"),
+        ({**FILL, "nowhere.x": "1"}, lambda _: None, r"nowhere\.x"),
+        (FILL, _is_changelog, r"Join\[6\] .* finds rows by all of their columns.*true paid.*--empty 6_join"),
+        ({**FILL, "65_changelog-normalize.phone": "'-'"}, lambda _: None, r"Rank\[67\] .*true phone.*--empty 67_rank"),
+        ({**FILL, "67_rank.phone": "'-'"}, lambda _: None, r"Rank\[67\] .*true phone.*--empty 67_rank"),
+        (FILL, _is_computed, r"Rank\[67\] .*true phone.*--empty 67_rank"),
+        (FILL, _is_changelog_of_customers, r"Rank\[67\] .*true phone.*--empty 67_rank"),
+    ],
+)
+def test_what_would_be_wrong_is_refused(
+    job: Path, tmp_path: Path, fill: dict[str, str], edit: Callable[[Json], object], message: str
+) -> None:
+    with pytest.raises((InvalidOption, NotFound, SnapshotError), match=f"(?s){message}"):
+        evolved(job, fill, edit).write(tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+def test_rows_without_a_unique_key_keep_their_columns(job: Path) -> None:
+    """Back to the old query: what has a unique key loses columns, what has none could not be distinguished."""
+    old, new = (read_plan(str(job / name)) for name in ("new.json", "old.json"))
+    match = matched_plans(old, new, {})
+    local, paid = (next(pair for pair in match.pairs if pair.old.id == number) for number in (43, 6))
+    left, right = row_conversions(NewQuery(new), local, {})
+    assert left is not None and right is not None
+    assert (left.dropped, right.dropped) == (["phone"], ["since"])
+    assert [column.name for column in right.added] == ["title"] and not left.added
+    with pytest.raises(
+        InvalidOption, match=r"(?s)without a unique key.*without note several would become one.*--empty"
+    ):
+        row_conversions(NewQuery(new), paid, {})

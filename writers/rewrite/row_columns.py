@@ -1,0 +1,172 @@
+"""Give the SQL rows in a state other columns, by their positions: in values, or in the keys of a map.
+
+Rows are RowDataSerializer's, alone, in lists or in tuples; what is around them stays. A column that is new is null in
+the rows that there are, or an expression over their other columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import pyarrow as pa
+
+from stateproc.codec.arrow_arrays import Unencodable
+from stateproc.errors import InvalidOption, Where
+from stateproc.filters import RowExpression, parse
+from stateproc.query_plans.row_conversion import NewColumn, RowConversion
+from stateproc.serializers import Serializer
+from stateproc.serializers.java.collections import ListOf
+from stateproc.serializers.java.structs import TupleOf
+from stateproc.serializers.table.java_streams import java_type
+from stateproc.serializers.table.serializers import RowData
+from stateproc.types import RowData as row_data
+from stateproc.writers.rewrite.row_assignments import Settable, family, fits, of_set, plain
+from stateproc.writers.rewrite.type_changes import Elements, Fields, Kept, Matched, Node, Path
+
+_ROW_KIND = "row_kind"
+
+
+@dataclass(frozen=True)
+class Nulls:
+    """A column of nulls beside those of the rows."""
+
+    type: pa.DataType
+
+    def of(self, array: pa.Array, given: Mapping[Path, pa.Array]) -> pa.Array:
+        """Return a null for each row."""
+        return pa.nulls(len(array), self.type)
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A column that is computed of the others of a row.
+
+    Attributes:
+        name: The column.
+        text: The expression in SQL.
+        fields: The columns of the rows, as they are called where they are decoded.
+        rows: The same columns by their names, with dates and times as Arrow's types.
+        type: The type of the column.
+    """
+
+    name: str
+    text: str
+    fields: tuple[str, ...]
+    rows: pa.Schema
+    type: pa.DataType
+
+    def of(self, array: pa.Array, given: Mapping[Path, pa.Array]) -> pa.Array:
+        """Return the values. Raises InvalidOption for an expression that does not fit, Unencodable for a value."""
+        try:
+            rows = pa.RecordBatch.from_struct_array(array).select(self.fields)
+            rows = pa.RecordBatch.from_arrays(rows.columns, self.rows.names)
+            expression = _expression(self.text, rows.schema, self.rows)
+            if family(expression.type) not in (family(self.type), "null"):
+                raise InvalidOption(
+                    f"fill: {self.name} is {self.type}, and the expression {expression.type}",
+                    advice="convert it, as in CAST(… AS BIGINT); text goes in 'single quotes'",
+                )
+            values = expression.values(rows)
+        except InvalidOption as error:
+            raise of_set(error) from error
+        if not fits(values, self.type):
+            raise Unencodable(f"{self.name}: {values.type} does not fit {self.type}", 0)
+        return pa.nulls(len(values), self.type) if pa.types.is_null(values.type) else values
+
+
+@lru_cache(maxsize=64)
+def _expression(text: str, rows: pa.Schema, temporal: pa.Schema) -> RowExpression:
+    """Compile an expression, once in each process."""
+    return RowExpression(parse(text, temporal), rows, temporal)
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """Rows of a state with other columns.
+
+    Attributes:
+        value: The new type of values, of list elements, of map values; of keys of a map with ``conversion.as_keys``.
+        conversion: Which column is which.
+    """
+
+    value: Serializer
+    conversion: RowConversion
+
+    @property
+    def as_keys(self) -> bool:
+        """Whether the rows are keys of a map."""
+        return self.conversion.as_keys
+
+    def matched(self, old: Serializer, settable: Settable, before: pa.Schema, after: pa.Schema, at: Where) -> Matched:
+        """Return how the columns match, with dates and times as Arrow's types. Raises InvalidOption."""
+        types = (plain(schema.field(settable.column).type) for schema in (before, after))
+        return Matched(self._node(old, *types), (), tuple(self.conversion.words))
+
+    def _node(self, old: Serializer, before: pa.DataType, after: pa.DataType) -> Node:
+        match old:
+            case RowData() if len(old.types) == len(self.conversion.before):
+                return self._row(old, before, after)
+            case ListOf():
+                return Elements(self._node(old.element, before.value_type, after.value_type))
+            case TupleOf():
+                parts: list[tuple[str, str | None, Node]] = []
+                for one, was, to in zip(old.fields, before, after, strict=True):
+                    parts.append((to.name, was.name, self._node(one, was.type, to.type)))
+                return Fields(tuple(parts))
+        return Kept()
+
+    def _row(self, old: RowData, before: pa.StructType, after: pa.StructType) -> Node:
+        names = [field.name for field in after if field.name != _ROW_KIND]
+        types = [after.field(name).type for name in names]
+        named = zip(self.conversion.before, old.names, strict=True)
+        rows = pa.schema([pa.field(str(name), plain(before.field(field).type)) for name, field in named])
+        kinds = [(_ROW_KIND, _ROW_KIND, Kept())] if after.get_field_index(_ROW_KIND) >= 0 else []
+        parts: list[tuple[str, str | None, Node]] = [*kinds]
+        for name, type_, column in zip(names, types, self.conversion.columns, strict=True):
+            if not isinstance(column, NewColumn):
+                parts.append((name, old.names[column], Kept()))
+            elif column.expression is None:
+                parts.append((name, None, Nulls(type_)))
+            else:
+                parts.append((name, None, Computed(column.name, column.expression, old.names, rows, plain(type_))))
+        order = [field.name for field in after]
+        return Fields(tuple(sorted(parts, key=lambda part: order.index(part[0]))))
+
+
+def row_change(old: Serializer, conversion: RowConversion) -> RowChange | None:
+    """Return the change of a type; None if there are no rows in it. Raises InvalidOption for rows of other columns."""
+    made = _converted(old, conversion)
+    return None if made == old else RowChange(made, conversion)
+
+
+def _converted(old: Serializer, conversion: RowConversion) -> Serializer:
+    match old:
+        case RowData():
+            if len(old.types) != len(conversion.before):
+                raise InvalidOption(
+                    f"rows of {len(old.types)} columns, of which the plan has {len(conversion.before)}",
+                    advice="give the plan that the job ran",
+                )
+            return _row_of(old, conversion)
+        case ListOf():
+            return replace(old, element=_converted(old.element, conversion))
+        case TupleOf():
+            return replace(old, fields=tuple(_converted(one, conversion) for one in old.fields))
+    return old
+
+
+def _row_of(old: RowData, conversion: RowConversion) -> RowData:
+    """Return rows of the new columns. Fields that stay keep all that the snapshot says of them."""
+    written = old.written or tuple(java_type(type_) for type_ in old.types)
+    parts = []
+    for column in conversion.columns:
+        if isinstance(column, NewColumn):
+            made = row_data({"f0": column.type})
+            assert isinstance(made, RowData)
+            parts.append((column.type, made.fields[0], java_type(column.type)))
+        else:
+            parts.append((old.types[column], old.fields[column], written[column]))
+    types, fields, texts = zip(*parts, strict=True)
+    return replace(old, types=types, names=tuple(f"f{at}" for at in range(len(types))), fields=fields, written=texts)
