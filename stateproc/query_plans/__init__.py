@@ -1,4 +1,4 @@
-"""The column names of a SQL query for the states of its job, from the query's CompiledPlan.
+"""SQL jobs by their CompiledPlan: the column names of their states, and what becomes of state when the query changes.
 
 A plan is parsed to its nodes; a row per type of node says which columns the states of its operator contain; nodes are
 matched with a snapshot's operators by the uids that Flink gives them. May import: operator_names, readers and below.
