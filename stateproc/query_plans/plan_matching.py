@@ -238,14 +238,20 @@ def _parts(definition: Definition) -> frozenset[tuple[int, str]]:
 def _conversion(one: PlanNode, two: PlanNode, texts: Sequence[Mapping[int, Definition]]) -> Pair:
     before, after = texts[0][one.id], texts[1][two.id]
     if one.kind == AGGREGATE:
-        return Pair(one, two, kept=_positions(before.calls, after.calls))
-    return Pair(one, two, columns=tuple(_positions(*each) for each in zip(before.kept, after.kept, strict=True)))
+        return Pair(one, two, kept=positions(before.calls, after.calls))
+    return Pair(one, two, columns=tuple(positions(*each) for each in zip(before.kept, after.kept, strict=True)))
 
 
-def _positions(before: Sequence[str], after: Sequence[str]) -> tuple[int | None, ...]:
-    """Return where each of the texts after is before."""
-    known = {text: position for position, text in reversed([*enumerate(before)])}
-    return tuple(known.get(text) for text in after)
+def positions(before: Sequence[str], after: Sequence[str]) -> tuple[int | None, ...]:
+    """Return where each of the texts after is before; of several that are the same, each has its own where it can."""
+    known: dict[str, list[int]] = {}
+    for position in reversed(range(len(before))):
+        known.setdefault(before[position], []).append(position)
+    found: list[int | None] = []
+    for text in after:
+        left = known.get(text)
+        found.append(None if left is None else left.pop() if len(left) > 1 else left[0])
+    return tuple(found)
 
 
 def is_convertible(node: PlanNode) -> bool:

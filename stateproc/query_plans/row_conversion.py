@@ -204,11 +204,18 @@ def _new_column(new: NewQuery, node: PlanNode, side: int, name: str, written: An
 def _type(node: PlanNode, name: str, written: Any) -> LogicalType:
     """Return the type of a column as a plan writes it: in SQL, or of a time of rows as an object."""
     if isinstance(written, str):
-        return parse_sql_type(written)
+        try:
+            return parse_sql_type(written)
+        except InvalidOption as error:
+            raise _unknown_type(node, name, written) from error
     kind, precision = (written.get(part) if isinstance(written, dict) else None for part in ("type", "precision"))
-    if kind in _TIMES and isinstance(precision, int) and 0 <= precision <= 9:
+    if kind in _TIMES and type(precision) is int and 0 <= precision <= 9:
         return LogicalType(kind, nullable=written.get("nullable") is not False, precision=precision)
-    raise InvalidOption(
+    raise _unknown_type(node, name, written)
+
+
+def _unknown_type(node: PlanNode, name: str, written: Any) -> InvalidOption:
+    return InvalidOption(
         f"rows that {node.label} keeps get the column {name} of a type that is not known: {str(written)[:80]}",
         advice="let it begin without state: --empty",
     )

@@ -115,9 +115,9 @@ def _advice(column: str, settable: Settable) -> str:
     return f"keys stay: set {settable.column}, or read the state as rows and write it anew"
 
 
-def of_set(error: InvalidOption) -> InvalidOption:
-    """Return the error of an expression that is no condition."""
-    return InvalidOption("set: " + error.message.removeprefix("where: "), where=error.where, advice=error.advice)
+def of_set(error: InvalidOption, option: str = "set") -> InvalidOption:
+    """Return the error of an expression that is no condition, but of an option."""
+    return InvalidOption(f"{option}: {error.message.removeprefix('where: ')}", where=error.where, advice=error.advice)
 
 
 @dataclass(frozen=True)

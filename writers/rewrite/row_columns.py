@@ -16,6 +16,7 @@ from stateproc.codec.arrow_arrays import Unencodable
 from stateproc.errors import InvalidOption, Where
 from stateproc.filters import RowExpression, parse
 from stateproc.query_plans.row_conversion import NewColumn, RowConversion
+from stateproc.readers.state_names import rows_in
 from stateproc.serializers import Serializer
 from stateproc.serializers.java.collections import ListOf
 from stateproc.serializers.java.structs import TupleOf
@@ -65,12 +66,12 @@ class Computed:
             expression = _expression(self.text, rows.schema, self.rows)
             if family(expression.type) not in (family(self.type), "null"):
                 raise InvalidOption(
-                    f"fill: {self.name} is {self.type}, and the expression {expression.type}",
+                    f"{self.name} is {self.type}, and the expression {expression.type}",
                     advice="convert it, as in CAST(… AS BIGINT); text goes in 'single quotes'",
                 )
             values = expression.values(rows)
         except InvalidOption as error:
-            raise of_set(error) from error
+            raise of_set(error, "fill") from error
         if not fits(values, self.type):
             raise Unencodable(f"{self.name}: {values.type} does not fit {self.type}", 0)
         return pa.nulls(len(values), self.type) if pa.types.is_null(values.type) else values
@@ -137,8 +138,9 @@ class RowChange:
 
 def row_change(old: Serializer, conversion: RowConversion) -> RowChange | None:
     """Return the change of a type; None if there are no rows in it. Raises InvalidOption for rows of other columns."""
-    made = _converted(old, conversion)
-    return None if made == old else RowChange(made, conversion)
+    if not any(rows_in(old)):
+        return None
+    return RowChange(_converted(old, conversion), conversion)
 
 
 def _converted(old: Serializer, conversion: RowConversion) -> Serializer:

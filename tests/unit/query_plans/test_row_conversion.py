@@ -19,7 +19,7 @@ import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption, NotFound, SnapshotError
 from stateproc.query_plans.plan_file import read_plan
-from stateproc.query_plans.plan_matching import matched_plans
+from stateproc.query_plans.plan_matching import matched_plans, positions
 from stateproc.query_plans.row_conversion import NewQuery, row_conversions
 from tests.helpers.paths import ROOT
 
@@ -111,8 +111,8 @@ def _is_computed(plan: Json) -> None:
     ("fill", "edit", "message"),
     [
         ({}, lambda _: None, r"get the column discount, which is DOUBLE NOT NULL.*--fill '32_join\.left\.discount="),
-        ({"32_join.discount": "'text'"}, lambda _: None, "fill: discount is double, and the expression string"),
-        ({"32_join.discount": "nothing"}, lambda _: None, "no column 'nothing'"),
+        ({"32_join.discount": "'text'"}, lambda _: None, "^fill: discount is double, and the expression string"),
+        ({"32_join.discount": "nothing"}, lambda _: None, "^fill: no column 'nothing'"),
         ({"32_join.discount": "NULL"}, lambda _: None, r"a null, where the type is NOT NULL \(row: key="),
         ({**FILL, "32_join.discount": "1"}, lambda _: None, "is filled twice"),
         ({**FILL, "32_join.left.amount": "1"}, lambda _: None, r"32_join\.left\.amount"),
@@ -130,6 +130,55 @@ def test_what_would_be_wrong_is_refused(
     with pytest.raises((InvalidOption, NotFound, SnapshotError), match=f"(?s){message}"):
         evolved(job, fill, edit).write(tmp_path / "target")
     assert not (tmp_path / "target").exists()
+
+
+def test_columns_of_one_type_change_places(job: Path, tmp_path: Path) -> None:
+    """Types are as they were, and values are not where they were."""
+    names = ("ROW<`customer` BIGINT NOT NULL, `name` VARCHAR(2147483647), `city` VARCHAR(2147483647)>",)
+    old: Json = json.loads((job / "old.json").read_text())
+    new = copy.deepcopy(old)
+    swapped = "ROW<`customer` BIGINT NOT NULL, `city` VARCHAR(2147483647), `name` VARCHAR(2147483647)>"
+    assert all(node_of(new, number)["outputType"] in names for number in (59, 60, 61, 62))
+    for number in (59, 60, 61, 62):
+        node_of(new, number)["outputType"] = swapped
+    node_of(new, 62)["partition"]["fields"] = [1]
+    node_of(new, 62)["orderBy"]["fields"][0]["index"] = 2
+    columns = [{"kind": "INPUT_REF", "inputIndex": at} for at in (0, 2, 1)]
+    new["nodes"].append({"id": 1000, "type": "stream-exec-calc_1", "projection": columns, "outputType": swapped})
+    (edge,) = [edge for edge in new["edges"] if edge["target"] == 59]
+    new["edges"].append({"source": edge["source"], "target": 1000})
+    edge["source"] = 1000
+    writer = SavepointWriter.from_existing_savepoint(None, str(job / "savepoint"))
+    found = stateproc.open(writer.evolve(old, new).write(tmp_path / "target"), plan=new)
+    assert "as Rank[62]: columns in another order" in str(writer.plan())
+    rows = found.state("60_changelog-normalize", "deduplicate-state").to_arrow().column("value").to_pylist()
+    expected = [
+        {"customer": 1, "city": "Rome", "name": "Ann"},
+        {"customer": 2, "city": "Oslo", "name": "Bob"},
+        {"customer": 9, "city": None, "name": "Zoë"},
+    ]
+    assert sorted(rows, key=lambda row: row["customer"]) == expected
+    kept = found.state("62_rank", "data-state").to_arrow().column("value").to_pylist()
+    rows = [row for pairs in kept for _, many in pairs for row in many]
+    assert sorted(rows, key=lambda row: row["customer"]) == expected
+
+
+def test_columns_that_are_the_same_stay_where_they_are() -> None:
+    """A column that a query returns twice, and one more."""
+    assert positions(("a", "b", "a"), ("a", "b", "a", "c")) == (0, 1, 2, None)
+    assert positions(("a", "b"), ("a", "a", "b")) == (0, 0, 1)
+
+
+@pytest.mark.parametrize("written", ["INTERVAL SECOND(3)", "RAW('a.B', 'x')", {"type": "RAW"}, 5, None, {}])
+def test_a_new_column_of_a_type_that_is_not_known_is_refused(job: Path, written: Any) -> None:
+    def edit(plan: Json) -> None:
+        fields = node_of(plan, 73)
+        source = next(edge["source"] for edge in plan["edges"] if edge["target"] == fields["id"])
+        output = node_of(plan, source)["outputType"]
+        output["fields"] = [{**one, "fieldType": written} if one["name"] == "page" else one for one in output["fields"]]
+
+    with pytest.raises(InvalidOption, match=r"(?s)Deduplicate\[73\].* page of a type that is not known.*--empty"):
+        evolved(job, FILL, edit)
 
 
 def test_rows_without_a_unique_key_keep_their_columns(job: Path) -> None:
