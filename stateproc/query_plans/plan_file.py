@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +28,6 @@ def invalid_plan(problem: str, advice: str = _ADVICE) -> InvalidOption:
 # Find the field names of a ROW type as a compiled plan writes it: in SQL, or as a JSON object.
 
 _MAX_FIELDS = 100_000
-_LONGEST_TYPE = 64
 _NAME = re.compile(r"`((?:[^`]|``)*)`\s+")
 _TOKEN = re.compile(r"`(?:[^`]|``)*`|'(?:[^']|'')*'|[<>(),]|[^`'<>(),]+")
 
@@ -43,7 +42,7 @@ def row_type_names(written: Any) -> Names:
         InvalidOption: It is not a row type.
     """
     if isinstance(written, str):
-        return unique_names(_names_in_sql(written))
+        return unique_names(ColumnName.of(name, type_) for name, type_ in _fields_in_sql(written))
     fields = written.get("fields") if isinstance(written, dict) and written.get("type") == "ROW" else None
     if not isinstance(fields, list):
         raise invalid_plan(f"a row type was expected where it has {_short(written)}")
@@ -52,21 +51,19 @@ def row_type_names(written: Any) -> Names:
     return unique_names(ColumnName.of(item["name"], item.get("fieldType")) for item in fields)
 
 
-def _names_in_sql(text: str) -> list[str]:
-    """Return the names of the outermost fields; those of nested rows are at a deeper level of angle brackets."""
+def _fields_in_sql(text: str) -> Iterator[tuple[str, str]]:
+    """Yield names and types of the outermost fields; nested rows are at a deeper level of angle brackets."""
     if not text.startswith("ROW<"):
         raise invalid_plan(f"a row type was expected where it has {_short(text)}")
-    names: list[str] = []
-    at = len("ROW<")
+    at, count = len("ROW<"), 0
     while text[at : at + 1] != ">":
         match = _NAME.match(text, at)
-        if match is None or len(names) >= _MAX_FIELDS:
+        if match is None or count >= _MAX_FIELDS:
             raise invalid_plan(f"the row type {_short(text)} cannot be parsed at character {at}")
-        names.append(ColumnName.of(match[1].replace("``", "`"), text[match.end() : match.end() + _LONGEST_TYPE]))
-        at = _end_of_field(text, match.end())
+        at, count = _end_of_field(text, match.end()), count + 1
+        yield match[1].replace("``", "`"), text[match.end() : at]
         if text[at : at + 1] == ",":
             at += len(", ")
-    return names
 
 
 def _end_of_field(text: str, at: int) -> int:
@@ -86,25 +83,11 @@ def _end_of_field(text: str, at: int) -> int:
 def row_type_types(written: Any) -> Any:
     """Return the types of a row type's fields, without their names; what is no row type as it is."""
     if isinstance(written, str) and written.startswith("ROW<"):
-        return [*_types_in_sql(written), written[written.rindex(">") :]]
+        return [*(type_ for _, type_ in _fields_in_sql(written)), written[written.rindex(">") :]]
     fields = written.get("fields") if isinstance(written, dict) and written.get("type") == "ROW" else None
     if not isinstance(fields, list):
         return written
     return [item.get("fieldType") if isinstance(item, dict) else item for item in fields]
-
-
-def _types_in_sql(text: str) -> list[str]:
-    found: list[str] = []
-    at = len("ROW<")
-    while text[at : at + 1] != ">":
-        match = _NAME.match(text, at)
-        if match is None or len(found) >= _MAX_FIELDS:
-            raise invalid_plan(f"the row type {_short(text)} cannot be parsed at character {at}")
-        at = _end_of_field(text, match.end())
-        found.append(text[match.end() : at])
-        if text[at : at + 1] == ",":
-            at += len(", ")
-    return found
 
 
 def unique_names(names: Any) -> Names:

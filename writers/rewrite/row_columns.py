@@ -12,7 +12,6 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from stateproc.codec.arrow_arrays import Unencodable
 from stateproc.errors import InvalidOption, Where
 from stateproc.filters import RowExpression, parse
 from stateproc.query_plans.row_conversion import NewColumn, RowConversion
@@ -23,8 +22,8 @@ from stateproc.serializers.java.structs import TupleOf
 from stateproc.serializers.table.java_streams import java_type
 from stateproc.serializers.table.serializers import RowData
 from stateproc.types import RowData as row_data
-from stateproc.writers.rewrite.row_assignments import Settable, family, fits, of_set, plain
-from stateproc.writers.rewrite.type_changes import Elements, Fields, Kept, Matched, Node, Path
+from stateproc.writers.rewrite.row_assignments import Settable, family, of_set, plain
+from stateproc.writers.rewrite.type_changes import Elements, Fields, Kept, Matched, Node, Path, fitting
 
 _ROW_KIND = "row_kind"
 
@@ -72,9 +71,7 @@ class Computed:
             values = expression.values(rows)
         except InvalidOption as error:
             raise of_set(error, "fill") from error
-        if not fits(values, self.type):
-            raise Unencodable(f"{self.name}: {values.type} does not fit {self.type}", 0)
-        return pa.nulls(len(values), self.type) if pa.types.is_null(values.type) else values
+        return fitting(values, self.type, self.name)
 
 
 @lru_cache(maxsize=64)

@@ -66,10 +66,14 @@ class Given:
 
     def of(self, array: pa.Array, given: Mapping[Path, pa.Array]) -> pa.Array:
         """Return the values. Raises Unencodable for values of another kind."""
-        values = given[self.path]
-        if not fits(values, self.type):
-            raise Unencodable(f"{'.'.join(self.path)}: {values.type} does not fit {self.type}", 0)
-        return pa.nulls(len(values), self.type) if pa.types.is_null(values.type) else values
+        return fitting(given[self.path], self.type, ".".join(self.path))
+
+
+def fitting(values: pa.Array, type_: pa.DataType, name: str) -> pa.Array:
+    """Return the values of an expression for a column. Raises Unencodable for values of another kind."""
+    if not fits(values, type_):
+        raise Unencodable(f"{name}: {values.type} does not fit {type_}", 0)
+    return pa.nulls(len(values), type_) if pa.types.is_null(values.type) else values
 
 
 @dataclass(frozen=True)

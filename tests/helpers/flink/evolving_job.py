@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from stateproc import SavepointWriter
 from stateproc.query_plans.plan_file import read_plan
 from stateproc.query_plans.plan_matching import main_uid
 from tests.helpers.flink.compilation import JAVA, JOBS, compiled, core_folders
@@ -60,6 +61,11 @@ class EvolvingJob:
     def snapshot(self, form: str) -> str:
         """The savepoint of the old query: canonical or native."""
         return Path(self.path(f"old.{form}")).read_text().strip()
+
+    def writer(self, form: str) -> SavepointWriter:
+        """A writer of that savepoint, for the release of the new query."""
+        made = SavepointWriter.from_existing_savepoint(None, self.snapshot(form))
+        return made.with_flink_version(self.releases[1]) if self.moves else made
 
     def feed(self, rows: Mapping[str, Sequence[Sequence[object]]], *, later: Sequence[str] = ()) -> None:
         """Write what the sources will emit; `later`: those that begin after the others."""

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
 from stateproc.query_plans.plan_file import read_plan
 from stateproc.query_plans.plan_matching import main_uid
@@ -149,10 +148,9 @@ def uid_of(flink: EvolvingJob, version: str, name: str) -> str:
 
 def evolve(flink: EvolvingJob, form: str, target: str, mapped: dict[str, str], *empty: str) -> str:
     """Write a savepoint of the new query; return the plan."""
-    writer = SavepointWriter.from_existing_savepoint(None, flink.snapshot(form))
+    writer = flink.writer(form)
     if flink.moves:
         # The planner of Flink 2 says more about deduplication.
-        writer.with_flink_version(flink.releases[1])
         empty = (*empty, "last")
     uids = [uid_of(flink, "new", name) for name in empty]
     plans = flink.path("old.json"), flink.path("new.json")
@@ -216,7 +214,7 @@ def test_what_only_follows_a_change_is_named_by_the_user(flink: EvolvingJob) -> 
 
 
 def test_state_that_would_be_lost_is_named(flink: EvolvingJob) -> None:
-    writer = SavepointWriter.from_existing_savepoint(None, flink.snapshot("canonical"))
+    writer = flink.writer("canonical")
     with pytest.raises(InvalidOption, match="would begin without state") as e:
         writer.evolve(flink.path("old.json"), flink.path("new.json"))
     for name in ("added", "filtered"):

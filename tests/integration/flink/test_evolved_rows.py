@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
 from tests.helpers.flink.evolving_job import RELEASES, SOURCES, VERSIONS, EvolvingJob, Feed, script, table
 
@@ -220,9 +219,7 @@ def flink(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def evolve(flink: EvolvingJob, form: str, target: str, *empty: str, fill: dict[str, str]) -> str:
     """Write a savepoint of the new query; return the plan."""
-    writer = SavepointWriter.from_existing_savepoint(None, flink.snapshot(form))
-    if flink.moves:
-        writer.with_flink_version(flink.releases[1])
+    writer = flink.writer(form)
     writer.evolve(flink.path("old.json"), flink.path("new.json"), empty=empty, fill=fill)
     plan = str(writer.plan())
     writer.write(flink.path(target))
