@@ -17,6 +17,7 @@ from stateproc.writers.formats.rocksdb.options import OptionsFactory, rocksdb_op
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.kafka_offsets import Partition, committer_uid, offsets_edit, transaction_states
 from stateproc.writers.rewrite.operator_state_edits import kafka_state
+from stateproc.writers.rewrite.source_positions import source_splits
 from stateproc.writers.scaled_operators import AnyOperator, WriteSettings
 
 if TYPE_CHECKING:
@@ -151,11 +152,11 @@ class SavepointOptions:
         raise not_found("operator", uid, [*names, *self._operators])
 
 
-# Methods of the writer that change Kafka sources and sinks of an existing snapshot.
+# Methods of the writer that change sources and sinks of an existing snapshot.
 
 
-class KafkaEdits(SavepointOptions):
-    """Changes of Kafka sources and sinks; see `SavepointWriter`."""
+class SourceEdits(SavepointOptions):
+    """Changes of sources; see `SavepointWriter`."""
 
     def set_kafka_offsets(
         self,
@@ -192,6 +193,34 @@ class KafkaEdits(SavepointOptions):
         operator.edits.offsets.append(edit)
         return self
 
+    def set_positions(self, uid: str, positions: Mapping[str, str]) -> Self:
+        """Change where a source continues, in the words of its connector.
+
+        Positions of Kafka (also DynamicKafkaSource), Flink CDC for MySQL, Postgres, Oracle and MongoDB, Kinesis and
+        Pulsar can be set, and of any of them within a HybridSource; docs/commands/set-offsets.md has their forms.
+        Splits that are not named keep theirs.
+
+        Args:
+            uid: the source's uid or uid hash.
+            positions: the position of splits, by the names that `Snapshot.offsets` gives them; in a name ``*`` is any
+                text. A split that is named itself has precedence.
+
+        Raises:
+            NotFound: the source has no such operator or split.
+            InvalidOption: the operator is no source whose positions can be set, or a text is no position.
+        """
+        operator = self._existing(uid)
+        if not positions:
+            raise InvalidOption("no new positions", advice="give a position by the name of a split")
+        own = operator.operator
+        source_splits(own).changed([*operator.edits.positions, positions], own.display)
+        operator.edits.positions.append(dict(positions))
+        return self
+
+
+class SinkEdits(SourceEdits):
+    """Changes of sinks; see `SavepointWriter`."""
+
     def drop_kafka_transactions(self, uid: str) -> Self:
         """Drop the pending transactions of a Kafka sink, in the state of its writer and of its committer.
 
@@ -216,10 +245,6 @@ class KafkaEdits(SavepointOptions):
         for operator, states in found:
             operator.edits.emptied.update(states)
         return self
-
-
-class SinkEdits(KafkaEdits):
-    """Changes of sinks; see `SavepointWriter`."""
 
     def drop_pending(self, uid: str) -> Self:
         """Drop what a sink has written and not committed, in the state of its writer and of its committer.

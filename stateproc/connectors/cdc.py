@@ -27,6 +27,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from stateproc.connectors.cdc_offsets import base_offset, connector_of, described_offset, is_after, mysql_offset
 from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, FormatRow, Position
 from stateproc.connectors.java_objects import HEX_STREAM, class_name, java_texts
 from stateproc.connectors.structures import (
@@ -54,6 +55,7 @@ from stateproc.connectors.structures import (
     record,
     sized,
 )
+from stateproc.errors import InvalidOption
 from stateproc.wire.cursor import Cursor
 from stateproc.wire.output import Output
 
@@ -272,27 +274,6 @@ def _by_split_version(layouts: Mapping[int, Structure]) -> Structure:
     return Structure(pa.struct([("split_version", pa.int32()), *columns]), read, write, 8)
 
 
-# Which connector wrote an offset, and how its position is said.
-
-_MIN_LONG = str(-(1 << 63))
-_KEYS = {
-    "mysql-cdc": ("file", "gtids", "pos"),
-    "postgres-cdc": ("lsn",),
-    "mongodb-cdc": ("resumeToken", "timestamp"),
-    "oracle-cdc": ("scn",),
-    "sqlserver-cdc or db2-cdc": ("change_lsn", "commit_lsn"),
-}
-
-
-def connector_of(offset: Iterable[tuple[str, str | None]] | None) -> str | None:
-    """Return the connector whose keys an offset has, None if none has."""
-    keys = {key for key, _ in offset or ()}
-    for connector, own in _KEYS.items():
-        if keys.intersection(own):
-            return connector
-    return None
-
-
 def _named(row: FormatRow) -> str | None:
     """Return the connector that wrote a split or an enumerator, by the first offset in it."""
     offsets = [row.get("starting_offset"), row.get("high_watermark")]
@@ -300,53 +281,42 @@ def _named(row: FormatRow) -> str | None:
     return next((name for offset in offsets if (name := connector_of(offset)) is not None), None)
 
 
-def described_offset(offset: Iterable[tuple[str, str | None]] | None) -> tuple[str, str | None]:
-    """Return what kind of position an offset is, and the position in the connector's words; None without an end."""
-    found = dict(offset or ())
-    if "change_lsn" in found or "commit_lsn" in found:
-        return "LSN", ", ".join(f"{key} {found[key]}" for key in ("commit_lsn", "change_lsn") if found.get(key))
-    if "lsn" in found:
-        return "LSN", _lsn(found["lsn"])
-    if "scn" in found:
-        return "SCN", None if found["scn"] == _MIN_LONG else found["scn"]
-    if "resumeToken" in found or "timestamp" in found:
-        return _mongodb(found)
-    return _mysql(found)
+def _moved_split(row: FormatRow, text: str, *, base: bool) -> FormatRow:
+    """Return a split that continues at a position. Raises InvalidOption."""
+    name = row["split_id"]
+    if row["kind"] == "snapshot":
+        raise InvalidOption(
+            f"{name} is a chunk of the snapshot, which is read from its beginning",
+            advice="set the position of the split that streams, when the snapshot has been read",
+        )
+    known, total = len(row["finished_splits"]), row.get("total_finished_splits", len(row["finished_splits"]))
+    if row.get("suspended") or known < total or row["starting_offset"] is None:
+        raise InvalidOption(
+            f"{name} does not stream yet: the source is still taking over the snapshot of its tables",
+            advice="take a savepoint when stateproc offsets says 'streaming' alone, and change that",
+        )
+    before, end = dict(row["starting_offset"]), dict(row["ending_offset"] or ())
+    offset = base_offset(text, before) if base else mysql_offset(text, before)
+    if end and is_after(offset, end):
+        raise InvalidOption(
+            f"{text} is after {described_offset(end.items())[1]}, where {name} ends",
+            advice="give an earlier position",
+        )
+    return {**row, "starting_offset": list(offset.items())}
 
 
-def _lsn(value: str | None) -> str | None:
-    """Return a Postgres LSN as Postgres writes it (two hexadecimal numbers); a negative one is a marker without end."""
-    if value is None or not value.lstrip("-").isdecimal():
-        return value
-    number = int(value)
-    return None if not 0 <= number < (1 << 63) - 1 else f"{number >> 32:X}/{number & 0xFFFFFFFF:X}"
-
-
-def _mongodb(found: dict[str, str | None]) -> tuple[str, str | None]:
-    token, timestamp = found.get("resumeToken"), found.get("timestamp")
-    if token is not None:
-        return "resume token", token
-    if timestamp is None or not timestamp.isdecimal():
-        return "timestamp", timestamp
-    seconds, ordinal = int(timestamp) >> 32, int(timestamp) & 0xFFFFFFFF
-    # Its largest BSON timestamp: never reached.
-    return "timestamp", None if seconds == (1 << 31) - 1 else f"{seconds}.{ordinal}"
-
-
-def _mysql(found: dict[str, str | None]) -> tuple[str, str | None]:
-    kind, file, pos, gtids = (found.get(key) for key in ("kind", "file", "pos", "gtids"))
-    if kind is None and file == "":
-        kind = {_MIN_LONG: "NON_STOPPING", "0": "EARLIEST"}.get(pos or "")
-    if kind == "NON_STOPPING":
-        return "file:pos", None
-    if kind == "TIMESTAMP":
-        return "timestamp", found.get("ts_sec")
-    if kind in ("EARLIEST", "LATEST"):
-        return "file:pos", kind.lower()
-    skipped = [f"{found[key]} {key}s" for key in ("event", "row") if found.get(key) not in (None, "0")]
-    after = f" + {' and '.join(skipped)}" if skipped else ""
-    at = None if not file else f"{file}:{pos}"
-    return ("GTID", f"{gtids} ({at}{after})") if gtids else ("file:pos", None if at is None else at + after)
+def _cautions(row: FormatRow) -> Iterator[str]:
+    kind, _ = described_offset(row["starting_offset"])
+    offset = dict(row["starting_offset"])
+    if offset.get("kind") == "TIMESTAMP":
+        yield (
+            "reads the binlog file of that time from its beginning (older connectors all files): earlier changes are "
+            "left out only if the job's startup option is that time as well"
+        )
+    if kind == "LSN":
+        yield "Postgres sends nothing before the confirmed_flush_lsn of the replication slot"
+    if row["finished_splits"]:
+        yield "changes of a chunk up to where the snapshot has read it are left out, as before"
 
 
 def _split_positions(row: FormatRow) -> Iterator[Position]:
@@ -384,8 +354,23 @@ def _enumerator_positions(row: FormatRow) -> Iterator[Position]:
 
 
 _MYSQL, _BASE = _Family(base=False), _Family(base=True)
-MYSQL_SPLIT = ConnectorFormat("mysql-cdc", FormatRole.SPLIT, _MYSQL.splits, positions=_split_positions)
-BASE_SPLIT = ConnectorFormat("flink-cdc", FormatRole.SPLIT, _BASE.splits, positions=_split_positions, names=_named)
+MYSQL_SPLIT = ConnectorFormat(
+    "mysql-cdc",
+    FormatRole.SPLIT,
+    _MYSQL.splits,
+    positions=_split_positions,
+    moved=lambda row, wanted: _moved_split(row, wanted[row["split_id"]], base=False),
+    cautions=_cautions,
+)
+BASE_SPLIT = ConnectorFormat(
+    "flink-cdc",
+    FormatRole.SPLIT,
+    _BASE.splits,
+    positions=_split_positions,
+    moved=lambda row, wanted: _moved_split(row, wanted[row["split_id"]], base=True),
+    cautions=_cautions,
+    names=_named,
+)
 
 
 def _says_more(row: FormatRow) -> bool:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from stateproc.connectors.structures import Structure, merged, shown, written
 from stateproc.errors import CorruptSnapshot
 from stateproc.wire.cursor import Cursor
+from stateproc.wire.output import Output
 
 # SimpleVersionedSerialization: a version, then the bytes that some SimpleVersionedSerializer wrote.
 
@@ -55,6 +56,23 @@ def unwrap(data: bytes, *, file: str = "<bytes>") -> Versioned:
     versioned = read_versioned(cursor)
     cursor.finish("versioned bytes")
     return versioned
+
+
+def written_version(version: int, payload: bytes) -> bytes:
+    """Encode as SimpleVersionedSerialization.writeVersionAndSerialize does: i32 version, i32 length, the bytes."""
+    out = Output()
+    out.i32(version)
+    out.bytes32(payload)
+    return bytes(out)
+
+
+def coordinator_of(serde_version: int, enumerator_version: int, enumerator: bytes, assignments: bytes = b"") -> bytes:
+    """Encode the state of a source's coordinator around its enumerator's; ``assignments`` follow in serde version 0."""
+    out = Output()
+    out.i32(serde_version)
+    out.raw(written_version(enumerator_version, enumerator))
+    out.raw(assignments)
+    return bytes(out)
 
 
 FormatRow = dict[str, Any]
@@ -150,6 +168,10 @@ class ConnectorFormat:
             few bytes in several connectors.
         columns_of: the columns of given rows, where they depend on them.
         names: the connector that a row is of, where several share a format; None if the row does not say.
+        moved: a decoded split or enumerator in which splits continue elsewhere, given some of the splits that
+            ``positions`` names and a text for each; raises InvalidOption for texts that are no positions. Columns that
+            are not stored may be those of before. None: positions cannot be set.
+        cautions: what to know of a split whose position was set, each a clause after the split's name.
     """
 
     name: str
@@ -160,6 +182,8 @@ class ConnectorFormat:
     identifies: Callable[[FormatRow], bool] = lambda row: True
     columns_of: Callable[[Sequence[FormatRow]], pa.DataType] | None = None
     names: Callable[[FormatRow], str | None] | None = None
+    moved: Callable[[FormatRow, Mapping[str, str]], FormatRow] | None = None
+    cautions: Callable[[FormatRow], Iterable[str]] = lambda row: ()
 
     @cached_property
     def arrow_type(self) -> pa.DataType:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stateproc.connectors.cdc import described_offset
+from stateproc.connectors.cdc_offsets import described_offset
 from stateproc.connectors.connector_format import UNVERSIONED, ConnectorFormat, FormatRole, FormatRow, Position
 from stateproc.connectors.structures import checked, computed_columns, hidden, record, rest
 

@@ -8,13 +8,14 @@ Source: HybridSourceSplitSerializer, HybridSourceEnumeratorStateSerializer, vers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, FormatRow, Position, Versioned
 from stateproc.connectors.structures import BYTES, I32, UTF, Structure, checked, column, computed, hidden, record
+from stateproc.errors import InvalidOption
 
 _MOST_SOURCES, _HIGHEST_VERSION = 1000, 100
 _FORMAT = "_format"
@@ -78,6 +79,27 @@ def _positions(index: str) -> Callable[[FormatRow], Iterable[Position]]:
     return positions
 
 
+def _moved(row: FormatRow, wanted: Mapping[str, str]) -> FormatRow:
+    """Move splits in what is wrapped. Raises InvalidOption."""
+    known = row[_FORMAT]
+    if known is not None and known.moved is None and known.role is FormatRole.ENUMERATOR:
+        return row  # It keeps no positions that are set.
+    if known is None or known.moved is None:
+        name = "a source that is not known" if known is None else known.name
+        raise InvalidOption(
+            f"a HybridSource is at {name}, whose positions cannot be set",
+            advice="stateproc offsets PATH shows where it continues",
+        )
+    inner = known.moved(row[known.name], wanted)
+    wrapped = known.write(row["wrapped_version"], inner).payload
+    return {**row, known.name: inner, "wrapped_bytes": wrapped}
+
+
+def _cautions(row: FormatRow) -> Iterable[str]:
+    known = row[_FORMAT]
+    return () if known is None else known.cautions(row[known.name])
+
+
 def _identifies(row: FormatRow) -> bool:
     known = row[_FORMAT]
     return known is not None and known.identifies(row[known.name])
@@ -95,6 +117,8 @@ def split_format(formats: Formats) -> ConnectorFormat:
         FormatRole.SPLIT,
         {0: _unwrapping(layout, formats)},
         positions=_positions("source_index"),
+        moved=_moved,
+        cautions=_cautions,
         columns_of=_columns(layout),
     )
 
@@ -107,6 +131,7 @@ def enumerator_format(formats: Formats) -> ConnectorFormat:
         FormatRole.ENUMERATOR,
         {0: _unwrapping(layout, formats)},
         positions=_positions("current_source_index"),
+        moved=_moved,
         identifies=_identifies,
         columns_of=_columns(layout),
     )

@@ -12,13 +12,22 @@ splits and the enumerator of each cluster.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, FormatRow, Pending, Position
+from stateproc.connectors.connector_format import (
+    ConnectorFormat,
+    FormatRole,
+    FormatRow,
+    Pending,
+    Position,
+    coordinator_of,
+    written_version,
+)
+from stateproc.connectors.given_positions import position_error
 from stateproc.connectors.structures import (
     BYTES,
     FLAG,
@@ -40,6 +49,7 @@ from stateproc.connectors.structures import (
     sized,
     written,
 )
+from stateproc.errors import InvalidOption
 from stateproc.wire.cursor import Cursor
 from stateproc.wire.output import Output
 
@@ -90,7 +100,28 @@ def offset_text(offset: int | None) -> str | None:
     return None if offset is None else MARKERS.get(offset, str(offset))
 
 
-SPLIT = ConnectorFormat("kafka", FormatRole.SPLIT, {0: _SPLIT}, positions=_split_positions)
+def _moved(row: FormatRow, text: str) -> FormatRow:
+    """Return a partition that continues at an offset or a marker. Raises InvalidOption."""
+    markers = {word: marker for marker, word in MARKERS.items()}
+    offset = markers.get(text)
+    if offset is None and re.fullmatch(r"\d{1,19}", text) and int(text) < 1 << 63:
+        offset = int(text)
+    if offset is None:
+        raise position_error(text, "a Kafka partition", ["an offset, a whole number from 0", *markers])
+    stop = row["stopping_offset"]
+    if stop is not None and 0 <= stop < offset:
+        raise InvalidOption(
+            f"offset {offset} of {row['topic']}-{row['partition']} is after {stop}, where its split ends",
+            advice=f"give an offset up to {stop}",
+        )
+    return {**row, "starting_offset": offset}
+
+
+def _moved_split(row: FormatRow, wanted: Mapping[str, str]) -> FormatRow:
+    return _moved(row, wanted[_position(row).split])
+
+
+SPLIT = ConnectorFormat("kafka", FormatRole.SPLIT, {0: _SPLIT}, positions=_split_positions, moved=_moved_split)
 
 
 # KafkaSourceEnumStateSerializer. Every version gives the same row: partitions, and whether their first
@@ -188,7 +219,19 @@ def _enumerator_positions(row: FormatRow, cluster: str = "") -> Iterator[Positio
         yield _position(partition, assigned=partition["assigned"], cluster=cluster)
 
 
-ENUMERATOR = ConnectorFormat("kafka", FormatRole.ENUMERATOR, _ENUMERATORS, positions=_enumerator_positions)
+def _moved_partitions(row: FormatRow, wanted: Mapping[str, str], cluster: str = "") -> FormatRow:
+    """Move the partitions that have an offset: older versions of enumerators store none."""
+
+    def moved(item: FormatRow) -> FormatRow:
+        name = _position(item, cluster=cluster).split
+        return _moved(item, wanted[name]) if name in wanted and item["starting_offset"] is not None else item
+
+    return {**row, "partitions": [moved(item) for item in row["partitions"]]}
+
+
+ENUMERATOR = ConnectorFormat(
+    "kafka", FormatRole.ENUMERATOR, _ENUMERATORS, positions=_enumerator_positions, moved=_moved_partitions
+)
 
 
 # DynamicKafkaSource: a KafkaSource per cluster.
@@ -210,6 +253,7 @@ DYNAMIC_SPLIT = ConnectorFormat(
     FormatRole.SPLIT,
     {1: _dynamic_split(), 2: _dynamic_split(column("retained_until_ms", optional(I64)))},
     positions=_dynamic_split_positions,
+    moved=lambda row, wanted: _moved(row, wanted[_position(row, cluster=f"{row['cluster']}/").split]),
 )
 
 
@@ -252,6 +296,14 @@ def _dynamic_enumerator_positions(row: FormatRow) -> Iterator[Position]:
         yield from _enumerator_positions(item["enumerator"], f"{item['cluster']}/")
 
 
+def _moved_clusters(row: FormatRow, wanted: Mapping[str, str]) -> FormatRow:
+    clusters = [
+        {**item, "enumerator": _moved_partitions(item["enumerator"], wanted, f"{item['cluster']}/")}
+        for item in row["clusters"]
+    ]
+    return {**row, "clusters": clusters}
+
+
 DYNAMIC_ENUMERATOR = ConnectorFormat(
     "dynamic kafka",
     FormatRole.ENUMERATOR,
@@ -263,6 +315,7 @@ DYNAMIC_ENUMERATOR = ConnectorFormat(
         ),
     },
     positions=_dynamic_enumerator_positions,
+    moved=_moved_clusters,
 )
 
 
@@ -335,19 +388,11 @@ class KafkaSplit:
     stopping_offset: int | None = None
 
 
-def versioned(version: int, payload: bytes) -> bytes:
-    """Encode as SimpleVersionedSerialization.writeVersionAndSerialize does: i32 version, i32 length, the bytes."""
-    out = Output()
-    out.i32(version)
-    out.bytes32(payload)
-    return bytes(out)
-
-
 def written_split(split: KafkaSplit) -> bytes:
     """Encode an element of `SourceReaderState`: a versioned split, which must have an offset."""
     assert split.offset is not None
     partition = EnumeratedPartition(split.topic, split.partition, True, split.offset, split.stopping_offset)
-    return versioned(_SPLIT_VERSION, written(_SPLIT, _row(partition)))
+    return written_version(_SPLIT_VERSION, written(_SPLIT, _row(partition)))
 
 
 @dataclass(frozen=True)
@@ -385,15 +430,6 @@ def written_coordinator(splits: Sequence[KafkaSplit], enumerator_version: int) -
     ]
     enumerator = written_enumerator(partitions, enumerator_version, discovered=True)
     return coordinator_of(_SERDE_VERSION, enumerator_version, enumerator)
-
-
-def coordinator_of(serde_version: int, enumerator_version: int, enumerator: bytes, assignments: bytes = b"") -> bytes:
-    """Encode the state of a source's coordinator around its enumerator's; ``assignments`` follow in serde version 0."""
-    out = Output()
-    out.i32(serde_version)
-    out.raw(versioned(enumerator_version, enumerator))
-    out.raw(assignments)
-    return bytes(out)
 
 
 def written_enumerator(partitions: Sequence[EnumeratedPartition], version: int, *, discovered: bool) -> bytes:

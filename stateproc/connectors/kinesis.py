@@ -13,7 +13,8 @@ Source: KinesisShardSplitSerializer, KinesisStreamsSourceEnumeratorStateSerializ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -21,6 +22,7 @@ import pyarrow as pa
 
 from stateproc.connectors.async_sinks import buffered
 from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, FormatRow, Pending, Position
+from stateproc.connectors.given_positions import moment, position_error
 from stateproc.connectors.structures import (
     FLAG,
     I32,
@@ -38,6 +40,7 @@ from stateproc.connectors.structures import (
     record,
     sized,
 )
+from stateproc.errors import InvalidOption
 from stateproc.wire.cursor import Cursor
 from stateproc.wire.output import Output
 
@@ -88,9 +91,36 @@ def _positions(row: FormatRow, *, assigned: bool = True) -> Iterator[Position]:
         kind, at = "sequence number", f"{'after' if at.startswith('AFTER') else 'at'} {row['sequence_number']}"
     elif row["timestamp_ms"] is not None:
         kind, at = "timestamp", _time(row["timestamp_ms"])
-    stream = row["stream_arn"].rpartition("/")[2]
     phase = "shard read to its end" if row.get("finished") else None
-    yield Position(f"{stream}/{row['shard_id']}", kind, at, phase, assigned=assigned)
+    yield Position(_name(row), kind, at, phase, assigned=assigned)
+
+
+def _name(row: FormatRow) -> str:
+    stream = row["stream_arn"].rpartition("/")[2]
+    return f"{stream}/{row['shard_id']}"
+
+
+_MARKERS = {"latest": "LATEST", "trim_horizon": "TRIM_HORIZON"}
+_NUMBER = re.compile(r"(at|after) (\d{1,60})")
+
+
+def _moved(row: FormatRow, text: str) -> FormatRow:
+    """Return a shard that continues at a position. Raises InvalidOption."""
+    if row.get("finished"):
+        raise InvalidOption(
+            f"{_name(row)} has been read to its end",
+            advice="set positions of its child shards, or start the source anew",
+        )
+    number, at = _NUMBER.fullmatch(text), moment(text)
+    moved = {**row, "timestamp_ms": None, "sequence_number": None}
+    if text.lower() in _MARKERS:
+        return {**moved, "position_type": _MARKERS[text.lower()]}
+    if number is not None:
+        return {**moved, "position_type": f"{number[1].upper()}_SEQUENCE_NUMBER", "sequence_number": number[2]}
+    if at is not None:
+        return {**moved, "position_type": "AT_TIMESTAMP", "timestamp_ms": at}
+    forms = ["latest", "trim_horizon", "'at' or 'after' and a sequence number", "a time such as 2026-01-31T12:00:00Z"]
+    raise position_error(text, "a Kinesis shard", forms)
 
 
 def _time(millis: int) -> str:
@@ -100,7 +130,13 @@ def _time(millis: int) -> str:
         return f"{millis} ms"
 
 
-SPLIT = ConnectorFormat("kinesis", FormatRole.SPLIT, _SPLITS, positions=_positions)
+SPLIT = ConnectorFormat(
+    "kinesis",
+    FormatRole.SPLIT,
+    _SPLITS,
+    positions=_positions,
+    moved=lambda row, wanted: _moved(row, wanted[_name(row)]),
+)
 
 
 def _splits(*, status: bool) -> Part:
@@ -138,12 +174,18 @@ def _enumerator_positions(row: FormatRow) -> Iterator[Position]:
         yield from _positions(split, assigned=split["assigned"] is True)
 
 
+def _moved_splits(row: FormatRow, wanted: Mapping[str, str]) -> FormatRow:
+    moved = [_moved(split, wanted[_name(split)]) if _name(split) in wanted else split for split in row["splits"]]
+    return {**row, "splits": moved}
+
+
 _LAST_SEEN = column("last_seen_shard_id", optional(UTF))
 ENUMERATOR = ConnectorFormat(
     "kinesis",
     FormatRole.ENUMERATOR,
     {0: record(_LAST_SEEN, _splits(status=False)), 1: record(_LAST_SEEN, _splits(status=True))},
     positions=_enumerator_positions,
+    moved=_moved_splits,
     identifies=lambda row: bool(row["splits"]),
 )
 

@@ -325,31 +325,43 @@ def read_coordinator(data: bytes, file: str = "<bytes>", *, connector: str | Non
         ``serde_version``, ``enumerator_version`` and ``enumerator`` (bytes), ``format`` and ``decoded`` (None if the
         enumerator's format is not known), and ``assignments``: the bytes that serde version 0 wrote after it.
     """
-    cursor = Cursor(data, file=file)
-    try:
-        serde_version, enumerator, rest = _read_source(cursor)
-    except CorruptSnapshot:
+    found = source_coordinator(data, file)
+    if found is None:
         return {"kind": "bytes", "data": bytes(data)}
-    name, decoded = _decode(enumerator, connector)
+    name, decoded = _decode(found.enumerator, connector)
     return {
         "kind": "source",
-        "serde_version": serde_version,
-        "enumerator_version": enumerator.version,
-        "enumerator": enumerator.payload,
+        "serde_version": found.serde_version,
+        "enumerator_version": found.enumerator.version,
+        "enumerator": found.enumerator.payload,
         "format": name,
         "decoded": decoded,
-        "assignments": rest,
+        "assignments": found.assignments,
     }
 
 
-def _read_source(cursor: Cursor) -> tuple[int, Versioned, bytes]:
-    serde_version = cursor.i32()
-    if serde_version not in _SERDE_VERSIONS:
-        cursor.corrupt(f"no source coordinator of serde version {serde_version}", at=0)
-    enumerator = read_versioned(cursor)
-    rest = bytes(cursor.take(cursor.remaining)) if serde_version == 0 else b""
-    cursor.finish("the enumerator's checkpoint")
-    return serde_version, enumerator, rest
+@dataclass(frozen=True)
+class SourceCoordinator:
+    """The state of a source's coordinator. ``assignments``: what serde version 0 wrote after the enumerator's."""
+
+    serde_version: int
+    enumerator: Versioned
+    assignments: bytes
+
+
+def source_coordinator(data: bytes, file: str = "<bytes>") -> SourceCoordinator | None:
+    """Read the state of a source's coordinator; None if it is that of another operator."""
+    cursor = Cursor(data, file=file)
+    try:
+        serde_version = cursor.i32()
+        if serde_version not in _SERDE_VERSIONS:
+            return None
+        enumerator = read_versioned(cursor)
+        rest = bytes(cursor.take(cursor.remaining)) if serde_version == 0 else b""
+        cursor.finish("the enumerator's checkpoint")
+    except CorruptSnapshot:
+        return None
+    return SourceCoordinator(serde_version, enumerator, rest)
 
 
 def reader_connector(values: Sequence[bytes | None]) -> str | None:
@@ -365,22 +377,16 @@ def _decode(enumerator: Versioned, connector: str | None) -> tuple[str | None, d
 
 def read_enumerator(data: bytes | None, connector: str | None) -> tuple[ConnectorFormat, FormatRow] | None:
     """Return the format and the row of the enumerator in a coordinator's state; None if it is not known."""
-    if data is None:
-        return None
-    try:
-        _, enumerator, _ = _read_source(Cursor(data))
-    except CorruptSnapshot:
-        return None
-    return enumerator_format(enumerator, connector)
+    found = None if data is None else source_coordinator(data)
+    return None if found is None else enumerator_format(found.enumerator, connector)
 
 
 def likely_enumerator(data: bytes) -> tuple[ConnectorFormat, FormatRow] | None:
     """Return the only format that accepts an enumerator that does not identify itself; None if not one does."""
-    try:
-        _, enumerator, _ = _read_source(Cursor(data))
-    except CorruptSnapshot:
+    coordinator = source_coordinator(data)
+    if coordinator is None:
         return None
-    rows = [(known, known.read(enumerator)) for known in formats_of(FormatRole.ENUMERATOR)]
+    rows = [(known, known.read(coordinator.enumerator)) for known in formats_of(FormatRole.ENUMERATOR)]
     found = [(known, row) for known, row in rows if row is not None]
     return found[0] if len(found) == 1 else None
 

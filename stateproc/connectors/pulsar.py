@@ -13,12 +13,14 @@ Source: PulsarPartitionSplitSerializer, PulsarSourceEnumStateSerializer, PulsarC
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, FormatRow, Pending, Position
+from stateproc.connectors.given_positions import position_error
 from stateproc.connectors.java_objects import class_name, java_stream
 from stateproc.connectors.structures import (
     BYTES,
@@ -118,6 +120,31 @@ def _positions(row: FormatRow) -> Iterator[Position]:
     yield Position(_name(row), "message id", at, stops_at=None if stop in ("", "NeverStopCursor") else stop)
 
 
+_AFTER = re.compile(r"after (\d{1,19}):(\d{1,19})")
+
+
+def _moved(row: FormatRow, text: str) -> FormatRow:
+    """Return a partition that continues after a message. Raises InvalidOption."""
+    found = _AFTER.fullmatch(text)
+    fields = {} if found is None else {1: int(found[1]), 2: int(found[2])}
+    # The highest is the marker of the latest message, which is none to continue after.
+    if not fields or max(fields.values()) >= (1 << 63) - 1:
+        raise position_error(text, "a Pulsar partition", ["after LEDGER:ENTRY such as 'after 5123:77'"])
+    if row["partition"] >= 0:
+        fields[3] = row["partition"]
+    fields[6] = 0  # no batch, which the client writes, too
+    moved = {**row, "message_id": b"".join(bytes([at << 3]) + _varint_of(value) for at, value in fields.items())}
+    return {**moved, **_message(moved)}
+
+
+def _varint_of(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*found, value])
+
+
 def _name(row: FormatRow) -> str:
     topic: str = row["topic"]
     return topic if row["partition"] < 0 else f"{topic}-partition-{row['partition']}"
@@ -133,7 +160,11 @@ def _committable_pending(row: FormatRow) -> Iterator[Pending]:
 
 
 SPLIT = ConnectorFormat(
-    "pulsar", FormatRole.SPLIT, {version: _split(version) for version in (0, 1, 2)}, positions=_positions
+    "pulsar",
+    FormatRole.SPLIT,
+    {version: _split(version) for version in (0, 1, 2)},
+    positions=_positions,
+    moved=lambda row, wanted: _moved(row, wanted[_name(row)]),
 )
 _ENUMERATORS: dict[int, Any] = {
     2: record(column("partitions", listed(record(*_partition(1))))),

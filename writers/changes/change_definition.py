@@ -161,6 +161,20 @@ def _settings(given: Any) -> dict[str, Any]:
     return dict(given)
 
 
+def _positions(given: Any) -> dict[str, str]:
+    form = "an object of splits and positions: text, a time with its offset from UTC, or a whole number"
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) and name for name in given):
+        raise ValueError(form)
+    found = {}
+    for name, value in given.items():
+        if isinstance(value, datetime):  # as YAML reads times
+            value = value.isoformat()
+        if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+            raise ValueError(form)
+        found[name] = str(value)
+    return found
+
+
 def _expressions(given: Any) -> dict[str, str]:
     return {name: str(value) for name, value in _settings(given).items()}
 
@@ -192,6 +206,7 @@ SETTINGS = ChangeFieldType(
     "KEY=VALUE",
     shape="pairs",
 )
+POSITIONS = ChangeFieldType("positions by split", _positions, SETTINGS.schema, "SPLIT=POSITION", shape="pairs")
 EXPRESSIONS = ChangeFieldType(
     "expressions by column", _expressions, SETTINGS.schema, "UID.COLUMN=EXPRESSION", shape="pairs"
 )

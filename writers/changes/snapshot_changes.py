@@ -18,6 +18,7 @@ from stateproc.writers.changes.change_definition import (
     MOMENT,
     NAMES,
     OFFSETS,
+    POSITIONS,
     SETTINGS,
     TEXT,
     TEXTS,
@@ -364,7 +365,7 @@ def _offsets(rows: csv.DictReader[str], path: str) -> dict[str, int | str]:
 
 @dataclass(frozen=True)
 class SetOffsets:
-    """Change the offsets of a KafkaSource, and drop pending transactions of Kafka sinks."""
+    """Change where a source continues, and drop pending transactions of Kafka sinks."""
 
     uid: str | None = change_field(TEXT, "the source: its uid, or its uid hash", default=None)
     offsets: Mapping[str, int | str] | None = change_field(
@@ -376,6 +377,12 @@ class SetOffsets:
     )
     all: str | None = change_field(one_of(*OFFSET_WORDS), "where all partitions continue", default=None)
     remove: tuple[str, ...] | None = change_field(TEXTS, "a partition to remove, TOPIC:PARTITION", default=None)
+    position: Mapping[str, str] | None = change_field(
+        POSITIONS,
+        "where a split of any source continues: the split as stateproc offsets names it (* is any text), the position "
+        "in the words of the connector (docs/commands/set-offsets.md)",
+        default=None,
+    )
     drop_transactions: tuple[str, ...] | None = change_field(
         TEXTS, "a Kafka sink whose pending transactions are dropped: its uid", default=None
     )
@@ -383,16 +390,19 @@ class SetOffsets:
     def apply(self, writer: SavepointWriter) -> None:
         """Set the offsets and drop the transactions. Raises NotFound, InvalidOption."""
         edits = (self.offsets, self.file, self.topics, self.all, self.remove)
-        if self.uid is None and (any(edits) or not self.drop_transactions):
-            raise InvalidOption("set-offsets without the source", advice="give uid: that of the KafkaSource")
-        if self.uid is not None and not any(edits):
+        if self.uid is None and (any(edits) or self.position or not self.drop_transactions):
+            raise InvalidOption("set-offsets without the source", advice="give uid: that of the source")
+        if self.uid is not None and not (any(edits) or self.position):
             raise InvalidOption(
-                f"set-offsets without new offsets of {self.uid}", advice="give offsets, file, topics, all or remove"
+                f"set-offsets without new offsets of {self.uid}",
+                advice="give position, or of Kafka offsets, file, topics, all or remove",
             )
-        if self.uid is not None:
+        if self.uid is not None and any(edits):
             offsets = {**({} if self.file is None else read_offsets(self.file)), **(self.offsets or {})}
             writer.set_kafka_offsets(
                 self.uid, offsets, topics=self.topics, everywhere=self.all, remove=self.remove or ()
             )
+        if self.uid is not None and self.position:
+            writer.set_positions(self.uid, self.position)
         for sink in self.drop_transactions or ():
             writer.drop_kafka_transactions(sink)

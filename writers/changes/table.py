@@ -185,15 +185,20 @@ CHANGES: tuple[ChangeDefinition, ...] = (
     ChangeDefinition(
         "set-offsets",
         SetOffsets,
-        "change the offsets of a Kafka source, and drop pending transactions of Kafka sinks",
+        "change where a source continues, and drop pending transactions of Kafka sinks",
         ("set-offsets",),
-        ("--uid orders --offsets shop.orders:0=845180 --offsets shop.orders:1=latest", "--uid orders --all earliest"),
+        (
+            "--uid orders --offsets shop.orders:0=845180 --offsets shop.orders:1=latest",
+            "--uid orders --all earliest",
+            "--uid customers --position binlog-split=mysql-bin.000003:4711",
+        ),
         {
             "uid": "orders",
             "offsets": {"shop.orders:0": 845180, "shop.orders:1": "latest"},
             "topics": {"returns": "earliest"},
             "all": "committed",
             "remove": ["shop.orders:7"],
+            "position": {"shop.orders-2": "845180"},
             "drop_transactions": ["invoices"],
         },
     ),

@@ -22,7 +22,7 @@ from stateproc.writers.commit.commit import check_target
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat
 from stateproc.writers.plan.pending_notes import pending_notes
-from stateproc.writers.plan.restore_notes import max_parallelism_notes, offsets_notes, restore_notes
+from stateproc.writers.plan.restore_notes import max_parallelism_notes, restore_notes, source_notes
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction, SavepointPlan, StatePlan
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.file_copy import copy_plan
@@ -169,6 +169,7 @@ def _operator_states(
     rescaled = (f"{own.parallelism} → {item.parallelism} subtasks",) if item.parallelism != own.parallelism else ()
     changes: Mapping[str, str] = {
         **(dict.fromkeys((SOURCE_STATE, CONSUMER_STATE), "new Kafka offsets") if edits.offsets else {}),
+        **({SOURCE_STATE: "new positions"} if edits.positions else {}),
         **dict.fromkeys(edits.emptied, "elements dropped"),
     }
     changed = {} if edited is None else edited.edited
@@ -347,8 +348,8 @@ def _notes(
     for item in planned:
         if isinstance(item.operator, ExistingOperator):
             yield from item.operator.hash_notes
-            if item.operator_state is not None and item.operator_state.offsets is not None:
-                yield from offsets_notes(item.operator, *item.operator_state.offsets)
+            if item.operator_state is not None and item.operator_state.source is not None:
+                yield from source_notes(item.operator, *item.operator_state.source)
 
 
 def _plan(planned: PlannedOperator, settings: WriteSettings, source: Snapshot | None, count: bool) -> OperatorPlan:

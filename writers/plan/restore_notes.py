@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from stateproc.errors import SnapshotError
@@ -12,7 +13,8 @@ from stateproc.writers.kafka_offset_words import OFFSET_WORDS
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.kafka_offsets import COMMITTER_STATE, is_kafka_sink
-from stateproc.writers.rewrite.operator_state_edits import KafkaState
+from stateproc.writers.rewrite.operator_state_edits import KafkaState, SourceState
+from stateproc.writers.rewrite.source_positions import SourceSplits
 from stateproc.writers.scaled_operators import AnyOperator, WriteSettings
 
 # Say of which serializers Flink cannot restore the state, whatever is rewritten.
@@ -116,9 +118,27 @@ def _states(operator: ExistingOperator) -> Iterator[str]:
         )
 
 
-def offsets_notes(operator: ExistingOperator, before: KafkaState, after: KafkaState) -> Iterator[str]:
-    """Yield what changes in the offsets of a Kafka source, and what to know about it."""
+def source_notes(operator: ExistingOperator, before: SourceState, after: SourceState) -> Iterator[str]:
+    """Yield what changes in the positions of a source, and what to know about it."""
     display = operator.uid or operator.operator_id
+    if isinstance(before, SourceSplits) and isinstance(after, SourceSplits):
+        yield from _position_notes(display, before, after)
+    elif not isinstance(before, SourceSplits) and not isinstance(after, SourceSplits):
+        yield from _offsets_notes(display, before, after)
+
+
+def _position_notes(display: str, before: SourceSplits, after: SourceSplits) -> Iterator[str]:
+    old = before.positions
+    moved = {name: at for name, at in after.positions.items() if at != old[name]}
+    changes = [f"{name} {old[name] or '–'} → {at}" for name, at in sorted(moved.items())]
+    if changes:
+        more = f" and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
+        yield f"{display}: new positions {', '.join(changes[:_SHOWN])}{more}"
+    for caution in itertools.islice(after.cautions(list(moved)), _SHOWN):
+        yield f"{display}: {caution}"
+
+
+def _offsets_notes(display: str, before: KafkaState, after: KafkaState) -> Iterator[str]:
     old, new = before.offsets, after.offsets
     changes = [
         f"{topic}:{number} {_offset(old.get((topic, number)))} → {_offset(new[topic, number])}"

@@ -59,6 +59,7 @@ from stateproc.writers.rewrite.rekey import (
 )
 from stateproc.writers.rewrite.row_deletion import RowDeletion, row_deletion
 from stateproc.writers.rewrite.row_update import RowUpdate, row_update
+from stateproc.writers.rewrite.source_positions import Positions
 from stateproc.writers.rewrite.ttl import TtlChange, ttl_off, ttl_on, ttl_purge, with_ttl, without_ttl
 from stateproc.writers.rewrite.type_changes import Change
 from stateproc.writers.rewrite.type_evolution import TypeEvolution, type_evolution
@@ -126,8 +127,9 @@ class Edits:
 
     ``rows``: edits of rows, in the order in which they are made. ``types``: other types of values, after them.
     ``states``: callbacks that add states from DataFrames to the operator's bootstrap; each replaces that of its name.
-    ``offsets``: new offsets of a KafkaSource, in their order. ``elements``: edits of rows of operator states.
-    ``element_types``: other types of their elements. ``emptied``: operator states that lose all elements.
+    ``offsets``: new offsets of a Kafka source, ``positions``: those of any source, in their order.
+    ``elements``: edits of rows of operator states. ``element_types``: other types of their elements. ``emptied``:
+    operator states that lose all elements.
     """
 
     dropped: set[str] = field(default_factory=set)
@@ -139,6 +141,7 @@ class Edits:
     states: list[Callable[[OperatorBootstrap], object]] = field(default_factory=list)
     hash_function: str | HashCodes | None = None
     offsets: list[OffsetsEdit] = field(default_factory=list)
+    positions: list[Positions] = field(default_factory=list)
     elements: dict[str, list[DeleteEdit | UpdateEdit]] = field(default_factory=dict)
     emptied: set[str] = field(default_factory=set)
 
@@ -150,7 +153,7 @@ class Edits:
     @property
     def touch_operator_state(self) -> bool:
         """Whether the operator's operator state has to be written anew."""
-        return bool(self.offsets or self.emptied or self.elements or self.element_types)
+        return bool(self.offsets or self.positions or self.emptied or self.elements or self.element_types)
 
     def set_type(self, state: str, change: Change, *, of_elements: bool) -> None:
         types = self.element_types if of_elements else self.types

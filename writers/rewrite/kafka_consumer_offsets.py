@@ -81,6 +81,9 @@ class KafkaConsumerState:
             found.setdefault(item.subtask, []).append(item.element)
         return [GivenElements(subtask, tuple(values)) for subtask, values in sorted(found.items())]
 
+    def coordinator(self) -> None:
+        """The consumer has no coordinator."""
+
     def changed(self, edits: Sequence[OffsetsEdit], subtasks: int, operator: str) -> KafkaConsumerState:
         """Return the state after all edits. Raises NotFound, InvalidOption, UnsupportedSnapshot."""
         state = self

@@ -14,24 +14,24 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow.compute as pc
 
-from stateproc.connectors.connector_format import unwrap
+from stateproc.connectors.connector_format import coordinator_of, unwrap
 from stateproc.connectors.kafka import (
     SPLIT,
     TOPIC,
     EnumeratedPartition,
     KafkaSplit,
-    coordinator_of,
     written_enumerator,
     written_split,
 )
 from stateproc.connectors.operator_states import SOURCE_STATE
-from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where, not_found
+from stateproc.errors import CorruptSnapshot, InvalidOption, Where, not_found
 from stateproc.metadata.handles import ByteStreamHandle
 from stateproc.model.operator import Operator
 from stateproc.model.operator_state import OperatorState, opened_state
-from stateproc.wire import Cursor, Output
+from stateproc.wire import Output
 from stateproc.writers.kafka_offset_words import OFFSET_WORDS
-from stateproc.writers.rewrite.operator_state_copy import GivenElements, merged_operator_header, raw_elements
+from stateproc.writers.rewrite.operator_state_copy import GivenElements, merged_operator_header
+from stateproc.writers.rewrite.source_positions import reader_elements, refuse_assignments
 
 Partition = tuple[str, int]
 """A topic and the number of a partition."""
@@ -224,12 +224,7 @@ def kafka_source_state(operator: Operator) -> KafkaSourceState:
         raise _no_kafka(operator)
     assignments = found["assignments"]
     assert isinstance(assignments, bytes)
-    if any(assignments[:4]):
-        raise UnsupportedSnapshot(
-            "the source's coordinator has assigned splits that its readers had not received at the checkpoint",
-            where=Where(operator=operator.display),
-            advice="take another savepoint or checkpoint of the job, and change that",
-        )
+    refuse_assignments(assignments, operator)
     partitions = tuple(
         EnumeratedPartition(
             item["topic"], item["partition"], item["assigned"], item["starting_offset"], item["stopping_offset"]
@@ -248,24 +243,15 @@ def kafka_source_state(operator: Operator) -> KafkaSourceState:
 
 
 def _reader_splits(operator: Operator) -> Iterator[ReaderSplit]:
-    for part in raw_elements(operator, SOURCE_STATE):
-        for batch in part.read():
-            for value in batch.to_arrow():
-                stored = value.as_py()
-                yield ReaderSplit(part.subtask, _split_of(stored, operator), stored)
-
-
-def _split_of(element: bytes, operator: Operator) -> KafkaSplit:
-    cursor = Cursor(element)
-    try:
-        data = bytes(cursor.bytes32())
-        cursor.finish("an element of the readers' state")
-        row = SPLIT.read(unwrap(data))
-    except CorruptSnapshot as error:
-        raise error.at(operator=operator.display, state=SOURCE_STATE) from error
-    if row is None:
-        raise _no_kafka(operator)
-    return KafkaSplit(row["topic"], row["partition"], row["starting_offset"], row["stopping_offset"])
+    for subtask, stored, data in reader_elements(operator):
+        try:
+            row = SPLIT.read(unwrap(data))
+        except CorruptSnapshot as error:
+            raise error.at(operator=operator.display, state=SOURCE_STATE) from error
+        if row is None:
+            raise _no_kafka(operator)
+        split = KafkaSplit(row["topic"], row["partition"], row["starting_offset"], row["stopping_offset"])
+        yield ReaderSplit(subtask, split, stored)
 
 
 def _no_kafka(operator: Operator) -> InvalidOption:

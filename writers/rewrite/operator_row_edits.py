@@ -134,7 +134,7 @@ class _EditedRows:
             raise InvalidOption(
                 "rows of a connector's state cannot be set",
                 where=Where(state=name),
-                advice="stateproc set-offsets changes the offsets of Kafka sources",
+                advice="stateproc set-offsets changes where sources continue",
             )
         column = "map_value" if broadcast else "value"
         settable = Settable(name, f"{self._raw.distribution} state", column, flattened=False, nullable=True)

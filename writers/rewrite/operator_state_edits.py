@@ -1,4 +1,4 @@
-"""Write the operator state of an existing operator with its edits: Kafka offsets, emptied states, parallelism."""
+"""Write the operator state of an existing operator with its edits: positions, emptied states, parallelism."""
 
 from __future__ import annotations
 
@@ -26,10 +26,13 @@ from stateproc.writers.rewrite.operator_state_copy import (
     repartitioned,
     subtask_states,
 )
+from stateproc.writers.rewrite.source_positions import SourceSplits, source_splits
 from stateproc.writers.rewrite.type_evolution import ElementEvolution, element_evolution
 
 KafkaState = KafkaSourceState | KafkaConsumerState
 """The state of a Kafka source, new or old."""
+SourceState = KafkaState | SourceSplits
+"""The state of a source whose positions are set."""
 
 
 def kafka_state(operator: Operator) -> KafkaState:
@@ -104,16 +107,25 @@ def element_evolutions(operator: ExistingOperator) -> list[ElementEvolution]:
     return found
 
 
-def offsets_before_and_after(operator: ExistingOperator) -> tuple[KafkaState, KafkaState] | None:
-    """Return the state of a Kafka source without and with the edits of its offsets; None if there are none.
+def source_before_and_after(operator: ExistingOperator) -> tuple[SourceState, SourceState] | None:
+    """Return the state of a source without and with the edits of its positions; None if there are none.
 
     Raises NotFound, InvalidOption, UnsupportedSnapshot, CorruptSnapshot, MissingFile.
     """
-    own, edits = operator.operator, operator.edits.offsets
-    if not edits:
+    own, edits = operator.operator, operator.edits
+    if edits.offsets and edits.positions:
+        raise InvalidOption(
+            "a source gets offsets and positions in one write",
+            where=Where(operator=own.display),
+            advice="give all as positions, by the splits that stateproc offsets lists",
+        )
+    if edits.positions:
+        splits = source_splits(own)
+        return splits, splits.changed(edits.positions, own.display)
+    if not edits.offsets:
         return None
     before = kafka_state(own)
-    return before, before.changed(edits, own.parallelism, own.display)
+    return before, before.changed(edits.offsets, own.parallelism, own.display)
 
 
 @dataclass(frozen=True)
@@ -123,20 +135,20 @@ class EditedOperatorState:
     Attributes:
         operator: The operator as it is.
         subtasks: The elements that each subtask receives.
-        offsets: The state of a Kafka source without and with the edits of its offsets; None if there are none.
+        source: The state of a source without and with the edits of its positions; None if there are none.
         edited: States of which rows are deleted or updated.
     """
 
     operator: Operator
     subtasks: Sequence[SubtaskOperatorState]
-    offsets: tuple[KafkaState, KafkaState] | None = None
+    source: tuple[SourceState, SourceState] | None = None
     edited: Mapping[str, EditedElements] = field(default_factory=dict)
 
     def write(self, carried: OperatorEntry, release: Release, staging: Staging, *, verify: bool) -> OperatorEntry:
         """Return ``carried`` with the operator state, and write its files. Raises as `repartitioned`."""
-        after = None if self.offsets is None else self.offsets[1]
-        if isinstance(after, KafkaSourceState):
-            carried = replace(carried, coordinator=after.coordinator())
+        coordinator = None if self.source is None else self.source[1].coordinator()
+        if coordinator is not None:
+            carried = replace(carried, coordinator=coordinator)
         return repartitioned(self.operator, carried, self.subtasks, release, staging, verify=verify)
 
 
@@ -146,17 +158,17 @@ def edited_operator_state(
     """Return the operator state that is written anew; None if its files are copied.
 
     ``kept``: the operator with the handles of files that are copied. Raises InvalidOption for edits that do not fit the
-    state, and for raw operator state and another parallelism; as `offsets_before_and_after` and `subtask_states`.
+    state, and for raw operator state and another parallelism; as `source_before_and_after` and `subtask_states`.
     """
     if not writes_operator_state(operator, parallelism, release):
         return None
     own = operator.operator
-    offsets = offsets_before_and_after(operator)
+    source = source_before_and_after(operator)
     if parallelism != own.parallelism:
         refuse_raw_operator_state(kept, own.display)
     given: dict[str, Sequence[Elements]] = dict.fromkeys(operator.edits.emptied, ())
-    if offsets is not None:
-        given[offsets[1].state_name] = offsets[1].elements()
+    if source is not None:
+        given[source[1].state_name] = source[1].elements()
     for name in given.keys() & operator.edits.elements.keys():
         raise InvalidOption(
             "rows are deleted or updated of a state whose elements are set or dropped as well",
@@ -167,4 +179,4 @@ def edited_operator_state(
     given |= {name: found.elements for name, found in edited.items()}
     evolved = [(evolution, evolution.evolved_info(release)) for evolution in element_evolutions(operator)]
     shares = subtask_states(own, parallelism, given, operator.upgrade(release), evolved)
-    return EditedOperatorState(own, shares, offsets, edited)
+    return EditedOperatorState(own, shares, source, edited)

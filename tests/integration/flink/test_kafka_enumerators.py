@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from stateproc.connectors.connector_format import written_version
 from stateproc.connectors.kafka import (
     EnumeratedPartition,
     KafkaSplit,
-    versioned,
     written_coordinator,
     written_enumerator,
 )
@@ -79,7 +79,7 @@ def payload(version: int, count: int) -> bytes:
 
 
 def rows(version: int, data: bytes) -> list[dict[str, Any]]:
-    decoded = read_coordinator(SERDE + versioned(version, data))["decoded"]
+    decoded = read_coordinator(SERDE + written_version(version, data))["decoded"]
     assert decoded["initial_discovery_finished"] is True
     return sorted(decoded["partitions"], key=lambda row: (row["topic"], row["partition"]))
 

@@ -11,7 +11,7 @@ import pytest
 
 import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter
-from stateproc.connectors.kafka import versioned
+from stateproc.connectors.connector_format import written_version
 from stateproc.connectors.operator_states import enumerator_format
 from stateproc.snapshot.snapshot import Snapshot
 from tests.unit.connectors.vectors import Vector, accepted, connector_vectors
@@ -41,7 +41,7 @@ def test_many_elements(
     family: str, name: str, state: str, question: Callable[[Snapshot], pa.Table], tmp_path: Path
 ) -> None:
     item = vector(family, name).item
-    elements = pa.table({"value": pa.array([versioned(item.version, item.payload)] * MANY, pa.binary())})
+    elements = pa.table({"value": pa.array([written_version(item.version, item.payload)] * MANY, pa.binary())})
     bootstrap = OperatorBootstrap().operator_list_state(state, elements)
     SavepointWriter.new_savepoint(None).with_operator("source", bootstrap).write(str(tmp_path / "t"))
     assert question(stateproc.open(tmp_path / "t")).num_rows == MANY

@@ -61,6 +61,7 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
             {"shop.orders:0": 845180, "shop.orders:1": "latest"},
             {"topics": {"returns": "earliest"}, "everywhere": "committed", "remove": ("shop.orders:7",)},
         ),
+        ("set_positions", "orders", {"shop.orders-2": "845180"}),
         ("drop_kafka_transactions", "invoices"),
     ],
     "drop-in-flight-data": [("drop_in_flight_data",)],

@@ -1,0 +1,258 @@
+"""Change where a source of an existing snapshot continues, in the words of its connector.
+
+What a reader has is in its splits, what no reader has yet in the enumerator's state; some enumerators keep a copy of
+all. Each connector says how a decoded split or enumerator continues elsewhere (`ConnectorFormat.moved`). Serializer
+versions stay those that are found, and splits that do not change keep their bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from stateproc.connectors.connector_format import (
+    ConnectorFormat,
+    FormatRow,
+    Position,
+    Versioned,
+    coordinator_of,
+    written_version,
+)
+from stateproc.connectors.operator_states import (
+    SOURCE_STATE,
+    SourceCoordinator,
+    decoded_elements,
+    enumerator_format,
+    source_coordinator,
+)
+from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where, not_found
+from stateproc.metadata.handles import ByteStreamHandle
+from stateproc.model.operator import Operator
+from stateproc.wire import Cursor, Output
+from stateproc.writers.rewrite.operator_state_copy import GivenElements, merged_operator_header, raw_elements
+
+Positions = Mapping[str, str]
+"""Split → where it continues. A split may be a pattern: ``*`` is any text."""
+
+
+@dataclass(frozen=True)
+class ReaderElement:
+    """A split of a reader: its subtask, what was decoded, and its bytes in the snapshot, None for a changed one."""
+
+    subtask: int
+    version: int
+    row: FormatRow
+    stored: bytes | None
+
+
+@dataclass(frozen=True)
+class Enumerator:
+    """The enumerator's state, and what the coordinator has around it. ``is_changed``: it is not as in the snapshot."""
+
+    format: ConnectorFormat
+    row: FormatRow
+    coordinator: SourceCoordinator
+    name: str
+    is_changed: bool = False
+
+
+@dataclass(frozen=True)
+class SourceSplits:
+    """The splits of a source.
+
+    Attributes:
+        format: That of the readers' splits; None if no reader has one.
+        splits: The splits of the readers, in the order of the snapshot.
+        enumerator: What the enumerator keeps of splits; None: nothing that is set there.
+    """
+
+    format: ConnectorFormat | None
+    splits: tuple[ReaderElement, ...]
+    enumerator: Enumerator | None
+
+    state_name = SOURCE_STATE
+
+    @property
+    def positions(self) -> dict[str, str | None]:
+        """Where each split continues that readers have, or that the enumerator has not assigned."""
+        return dict(self._all())
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The splits whose positions can be set."""
+        return tuple(self.positions)
+
+    def cautions(self, names: Sequence[str]) -> Iterator[str]:
+        """Yield what to know of splits whose positions were set."""
+        for item in self.splits:
+            for name in self._names(item):
+                if self.format is not None and name in names:
+                    yield from (f"{name} {caution}" for caution in self.format.cautions(item.row))
+
+    def changed(self, edits: Sequence[Positions], operator: str) -> SourceSplits:
+        """Return the source after all edits. Raises NotFound, InvalidOption."""
+        found = self
+        for edit in edits:
+            wanted = _wanted(edit, found.known, operator)
+            try:
+                found = found._moved(wanted)
+            except InvalidOption as error:
+                raise error.at(operator=operator, state=SOURCE_STATE) from error
+        return found
+
+    def elements(self) -> list[GivenElements]:
+        """The elements of the readers' state, by subtask."""
+        found: dict[int, list[bytes]] = {}
+        for item in self.splits:
+            found.setdefault(item.subtask, []).append(self._element(item))
+        return [GivenElements(subtask, tuple(values)) for subtask, values in sorted(found.items())]
+
+    def coordinator(self) -> ByteStreamHandle | None:
+        """The coordinator's state; None: it stays."""
+        own = self.enumerator
+        if own is None or not own.is_changed:
+            return None
+        around = own.coordinator
+        enumerator = own.format.write(around.enumerator.version, own.row)
+        data = coordinator_of(around.serde_version, enumerator.version, enumerator.payload, around.assignments)
+        return ByteStreamHandle(own.name, data)
+
+    def _element(self, item: ReaderElement) -> bytes:
+        if item.stored is not None:
+            return item.stored
+        assert self.format is not None
+        return written_element(self.format.write(item.version, item.row))
+
+    def _all(self) -> Iterator[tuple[str, str | None]]:
+        held = set()
+        for item in self.splits:
+            for at in self._positions(item):
+                held.add(at.split)
+                yield at.split, at.position
+        own = self.enumerator
+        for at in () if own is None or own.format.positions is None else own.format.positions(own.row):
+            if at.split not in held and not at.assigned and at.position is not None:
+                yield at.split, at.position
+
+    def _positions(self, item: ReaderElement) -> Iterable[Position]:
+        return () if self.format is None or self.format.positions is None else self.format.positions(item.row)
+
+    def _names(self, item: ReaderElement) -> list[str]:
+        return [at.split for at in self._positions(item)]
+
+    def _moved(self, wanted: Mapping[str, str]) -> SourceSplits:
+        splits = []
+        for item in self.splits:
+            own = {name: wanted[name] for name in self._names(item) if name in wanted}
+            if own and self.format is not None and self.format.moved is not None:
+                row = self.format.moved(item.row, own)
+                item = item if row == item.row else replace(item, row=row, stored=None)
+            splits.append(item)
+        enumerator = self.enumerator
+        if enumerator is not None and enumerator.format.moved is not None:
+            row = enumerator.format.moved(enumerator.row, wanted)
+            if row != enumerator.row:
+                enumerator = replace(enumerator, row=row, is_changed=True)
+        return replace(self, splits=tuple(splits), enumerator=enumerator)
+
+
+def _wanted(edit: Positions, known: Sequence[str], operator: str) -> dict[str, str]:
+    """Return the position of each split that is named, by name or by pattern. Raises NotFound, InvalidOption."""
+    named = {name: text for name, text in edit.items() if name in known}
+    matched: dict[str, str] = {}
+    for pattern in edit.keys() - named.keys():
+        expression = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+        found = [name for name in known if expression.fullmatch(name)]
+        if not found:
+            raise not_found("split", pattern, known, f"operator '{operator}'")
+        for name in found:
+            if matched.setdefault(name, edit[pattern]) != edit[pattern] and name not in named:
+                raise InvalidOption(
+                    f"several patterns give {name} another position", advice="give it a position by its name"
+                )
+    return {**matched, **named}
+
+
+def source_splits(operator: Operator) -> SourceSplits:
+    """Read the splits of a source.
+
+    Raises:
+        InvalidOption: The operator is no source whose positions can be set.
+        UnsupportedSnapshot: Its coordinator has assignments that readers do not have yet (Flink 1.13 and earlier).
+        CorruptSnapshot, MissingFile: Its state cannot be read.
+    """
+    if SOURCE_STATE not in [info.name for info in merged_operator_header(operator).states]:
+        raise _no_source(operator, "no state of a source with splits")
+    elements = list(reader_elements(operator))
+    decoded = decoded_elements(SOURCE_STATE, [value for _, _, value in elements])
+    if elements and decoded is None:
+        raise _no_source(operator, "splits of a connector that is not known")
+    of = None if decoded is None else decoded.format
+    if of is not None and of.moved is None:
+        raise _no_source(operator, f"splits of {of.name}, whose positions cannot be set")
+    splits = tuple(
+        ReaderElement(subtask, _version(value), row, stored)
+        for (subtask, stored, value), row in zip(elements, [] if decoded is None else decoded.rows, strict=True)
+        if row is not None
+    )
+    return SourceSplits(of, splits, _enumerator(operator, None if of is None else of.name))
+
+
+def reader_elements(operator: Operator) -> Iterator[tuple[int, bytes, bytes]]:
+    """Yield the subtask of each split, its element as it is stored, and the bytes in that.
+
+    Raises CorruptSnapshot, MissingFile.
+    """
+    for part in raw_elements(operator, SOURCE_STATE):
+        for batch in part.read():
+            for value in batch.to_arrow():
+                stored = value.as_py()
+                cursor = Cursor(stored)
+                try:
+                    data = bytes(cursor.bytes32())
+                    cursor.finish("an element of the readers' state")
+                except CorruptSnapshot as error:
+                    raise error.at(operator=operator.display, state=SOURCE_STATE) from error
+                yield part.subtask, stored, data
+
+
+def written_element(item: Versioned) -> bytes:
+    """Encode an element of the readers' state: byte[] as BytePrimitiveArraySerializer writes it."""
+    out = Output()
+    out.bytes32(written_version(item.version, item.payload))
+    return bytes(out)
+
+
+def refuse_assignments(assignments: bytes, operator: Operator) -> None:
+    """Raise UnsupportedSnapshot for a coordinator's splits that readers do not have yet (Flink 1.13 and earlier)."""
+    if any(assignments[:4]):
+        raise UnsupportedSnapshot(
+            "the source's coordinator has assigned splits that its readers had not received at the checkpoint",
+            where=Where(operator=operator.display),
+            advice="take another savepoint or checkpoint of the job, and change that",
+        )
+
+
+def _version(data: bytes) -> int:
+    return int.from_bytes(data[:4], "big")
+
+
+def _enumerator(operator: Operator, connector: str | None) -> Enumerator | None:
+    handle = operator.metadata.coordinator
+    found = None if handle is None else source_coordinator(handle.data)
+    if handle is None or found is None:
+        return None
+    refuse_assignments(found.assignments, operator)
+    known = enumerator_format(found.enumerator, connector)
+    if known is None or known[0].moved is None:
+        return None
+    return Enumerator(*known, found, handle.name)
+
+
+def _no_source(operator: Operator, what: str) -> InvalidOption:
+    return InvalidOption(
+        f"operator {operator.display} has {what}",
+        where=Where(operator=operator.display),
+        advice="stateproc offsets PATH lists the sources of a snapshot with their splits",
+    )
