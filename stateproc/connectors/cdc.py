@@ -313,6 +313,8 @@ def _cautions(row: FormatRow) -> Iterator[str]:
             "reads the binlog file of that time from its beginning (older connectors all files): earlier changes are "
             "left out only if the job's startup option is that time as well"
         )
+    if row["kind"] == "binlog" and row["schemas"] and offset.get("kind") != "LATEST":
+        yield "reads the binlog with the columns of the savepoint: give no position before a table's columns changed"
     if kind == "LSN":
         yield "Postgres sends nothing before the confirmed_flush_lsn of the replication slot"
     if row["finished_splits"]:

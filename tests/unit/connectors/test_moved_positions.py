@@ -106,7 +106,7 @@ def moved(known: ConnectorFormat, row: FormatRow, text: str) -> FormatRow:
 
 
 @pytest.mark.parametrize("family", MOVES)
-def test_a_split_continues_where_it_was_told(family: str) -> None:
+def test_a_split_continues_at_the_position_that_was_set(family: str) -> None:
     found = streaming(family)
     assert found
     for vector, known, row in found:
@@ -201,7 +201,7 @@ def test_databases_whose_layout_was_not_compared_are_refused(keys: tuple[str, ..
         moved(known, {**row, "starting_offset": [(key, "1") for key in keys]}, "0/5")
 
 
-def test_what_a_transaction_left_behind_goes_with_the_position() -> None:
+def test_a_new_position_has_nothing_of_the_transaction_before() -> None:
     _, known, row = vector("postgres-stream")
     assert {"lsn_proc", "lsn_commit", "txId"} < dict(row["starting_offset"]).keys()
     assert dict(moved(known, row, "0/5")["starting_offset"]) == {"lsn": "5", "ts_usec": "0"}
@@ -227,7 +227,8 @@ def test_shards_that_the_enumerator_has_move_there(version: int) -> None:
 
 def test_cautions_say_what_a_position_means() -> None:
     cases = {
-        ("mysql-binlog-gtid", "2026-01-31T12:00:00Z"): ["binlog file of that time", "changes of a chunk"],
+        ("mysql-binlog-gtid", "2026-01-31T12:00:00Z"): ["binlog file of that time", "columns", "changes of a chunk"],
+        ("mysql-binlog-gtid", "a.1:4"): ["columns", "changes of a chunk"],
         ("mysql-binlog-earliest", "latest"): [],
         ("postgres-stream", "0/5"): ["confirmed_flush_lsn", "changes of a chunk"],
         ("mongodb-cdc-stream-initial", "5.1"): [],

@@ -1,4 +1,4 @@
-"""Savepoints in which a source continues elsewhere: readers, enumerators, what is left as it is, and the command."""
+"""Savepoints in which a source continues elsewhere: readers, enumerators, all that stays as it is, and the command."""
 
 from __future__ import annotations
 
