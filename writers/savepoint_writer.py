@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -39,6 +40,12 @@ from stateproc.writers.rewrite.existing_operator import (
 from stateproc.writers.rewrite.operator_row_edits import refuse_flatten
 from stateproc.writers.rewrite.rekey import HashCodes
 from stateproc.writers.rewrite.row_columns import row_change
+from stateproc.writers.rewrite.source_moves import (
+    consumed_partitions,
+    consumed_shards,
+    is_kinesis_consumer,
+    states_left_out,
+)
 from stateproc.writers.rewrite.transform import (
     exact_read_options,
     exact_spark_options,
@@ -53,6 +60,7 @@ from stateproc.writers.write_result import WriteResult, write_report
 from stateproc.writers.write_snapshot import Engine, execute
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 # Check and convert arguments of the public methods.
@@ -202,6 +210,57 @@ class SavepointWriter(SinkEdits):
             raise InvalidOption(f"there is an operator {new!r} already", advice="remove it first: remove_operator(…)")
         self._move({found: new})
         return self
+
+    def move_source(
+        self, uid: str, to: str, *, enumerator_version: int | None = None, stream_arn: str | None = None
+    ) -> SavepointWriter:
+        """Give the positions of a FlinkKafkaConsumer or FlinkKinesisConsumer to the source that takes its place.
+
+        The consumer is left out. KafkaSource or KinesisStreamsSource has its partitions or shards, where the consumer
+        was, also at Kafka offsets that were set before, in the same number of subtasks: readers' splits, and a
+        coordinator that has discovered and assigned them.
+
+        Args:
+            uid: the consumer's uid or uid hash.
+            to: the source's uid or uid hash; it may be the consumer's.
+            enumerator_version: of Kafka the version of the coordinator's state: 1 for connector 3.0, 2 for 3.1 to 4.0
+                (the default; later ones read it, too), 3 for 5.0.
+            stream_arn: of Kinesis the ARN of the stream, which the consumer's state does not have.
+
+        Raises:
+            NotFound: there is no such operator.
+            InvalidOption: it is no such consumer, an argument is for the other one, or there is an operator of the new
+                uid.
+            InvalidRows: a partition that a KafkaSource cannot have.
+            UnsupportedSnapshot: a shard whose position only the job knows.
+        """
+        old, wanted = self._existing(uid), NewOperator.id_of(to)
+        found, own = old.operator_id, old.operator
+        if wanted != found and wanted in self._operators:
+            raise InvalidOption(f"there is an operator {to!r} already", advice="remove it first: remove_operator(…)")
+        notes = [f"left out with the consumer: {', '.join(names)}"] if (names := states_left_out(own)) else []
+        state = OperatorBootstrap()
+        if is_kinesis_consumer(own):
+            if enumerator_version is not None:
+                raise InvalidOption(f"{uid!r} reads Kinesis", advice="leave out the version of Kafka's enumerator")
+            shards = consumed_shards(own, stream_arn)
+            state.source_rows(replace(shards, frame=self._frame(shards.frame)))
+            notes += shards.notes
+        else:
+            partitions = consumed_partitions(own, old.edits.offsets)
+            if stream_arn is not None:
+                raise InvalidOption(f"{uid!r} reads Kafka", advice="leave out the ARN of a stream")
+            state.kafka_source(self._frame(partitions), enumerator_version=enumerator_version or 2)
+        self._settings.notes.extend(f"{own.display}: {note}" for note in notes)
+        groups = self._settings.own_max_parallelism.pop(found, self._settings.max_parallelism or own.max_parallelism)
+        subtasks = self._parallelism.pop(found, own.parallelism)
+        self.remove_operator(uid).with_operator(to, state)
+        self._settings.own_max_parallelism[wanted], self._parallelism[wanted] = groups, subtasks
+        return self
+
+    def _frame(self, rows: pa.Table) -> Any:
+        """Rows of the writer's own as its engine takes them."""
+        return rows if self._spark is None else self._spark.createDataFrame(rows)
 
     def evolve(
         self,

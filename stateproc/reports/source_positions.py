@@ -16,13 +16,15 @@ import pyarrow as pa
 from stateproc.connectors.connector_format import ConnectorFormat, FormatRow, Position
 from stateproc.connectors.kafka import offset_text
 from stateproc.connectors.kafka_consumer import CONSUMER_STATE, next_offset
+from stateproc.connectors.kinesis_consumer import AT_TIMESTAMP, MARKERS, SHARD_END
+from stateproc.connectors.kinesis_consumer import CONSUMER_STATE as KINESIS_STATE
 from stateproc.connectors.operator_states import SOURCE_STATE, decoded_elements, likely_enumerator, read_enumerator
 from stateproc.connectors.rabbitmq import RABBITMQ_STATE, unacknowledged
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.model.operator import Operator
 from stateproc.model.operator_state import OperatorState
 
-DEBEZIUM_STATE, KINESIS_STATE = "offset-states", "Kinesis-Stream-Shard-State"
+DEBEZIUM_STATE = "offset-states"
 POSITIONS_SCHEMA = pa.schema(
     [
         ("operator", pa.string()),
@@ -192,12 +194,7 @@ def _kafka_consumer(state: OperatorState) -> Iterator[_Found]:
         yield _Found(position, item["subtask"], "kafka consumer")
 
 
-_KINESIS_MARKERS = {
-    "LATEST_SEQUENCE_NUM": "LATEST",
-    "EARLIEST_SEQUENCE_NUM": "TRIM_HORIZON",
-    "AT_TIMESTAMP_SEQUENCE_NUM": "AT_TIMESTAMP",
-    "SHARD_ENDING_SEQUENCE_NUM": "the end of the shard",
-}
+_KINESIS_MARKERS = {**MARKERS, AT_TIMESTAMP: "AT_TIMESTAMP", SHARD_END: "the end of the shard"}
 
 
 def _kinesis_consumer(state: OperatorState) -> Iterator[_Found]:
@@ -207,7 +204,7 @@ def _kinesis_consumer(state: OperatorState) -> Iterator[_Found]:
         stored, sub = number["sequenceNumber"], number["subSequenceNumber"]
         marker = _KINESIS_MARKERS.get(stored)
         after = f"after {stored}" + (f":{sub}" if sub is not None and sub >= 0 else "")
-        phase = "shard read to its end" if stored == "SHARD_ENDING_SEQUENCE_NUM" else None
+        phase = "shard read to its end" if stored == SHARD_END else None
         split = f"{shard['streamName']}/{shard['shardId']}"
         kind = "sequence number" if marker is None else "marker"
         yield _Found(Position(split, kind, marker or after, phase), item["subtask"], "kinesis consumer")

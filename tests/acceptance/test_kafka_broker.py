@@ -116,7 +116,8 @@ class KafkaJobs:
     """A JVM of one release of Flink that runs jobs of `jobs/brokered`, one at a time, as a test says."""
 
     def __init__(self, release: str, servers: str, log: Path) -> None:
-        class_path = compiled(release, "fixtures", [JOBS / "commands", JOBS / "brokered"])
+        consumer = [JOBS / "brokered_v1"] if release == "1.20" else []
+        class_path = compiled(release, "fixtures", [JOBS / "commands", JOBS / "brokered", *consumer])
         with log.open("w") as errors:
             self._process = subprocess.Popen(
                 [*JAVA, *QUIET, "-Xmx1g", "-cp", class_path, "brokered.Brokered", servers],
@@ -141,7 +142,7 @@ class KafkaJobs:
 
     def run(
         self, name: str, partitions: str, *, savepoint: Path | str = "", out: str = "", parallelism: int = 2,
-        timeout: int = 600_000,
+        timeout: int = 600_000, consumes: bool = False,
     ) -> None:  # fmt: skip
         """Start a job.
 
@@ -152,8 +153,9 @@ class KafkaJobs:
             out: The topic of its sink; without, it has no sink.
             parallelism: That of all operators.
             timeout: Milliseconds after which the broker aborts an open transaction of its sink.
+            consumes: Whether it has the consumer of Flink 1, of all partitions of the topics, in place of the source.
         """
-        self.command("run", name, partitions, parallelism, timeout, savepoint, out)
+        self.command("consume" if consumes else "run", name, partitions, parallelism, timeout, savepoint, out)
 
     def seen(self) -> list[Record]:
         """Return what the job has read so far."""
@@ -413,3 +415,37 @@ def test_dropped_transactions_are_not_committed(shop: Shop) -> None:
     found, seconds = delivered(shop, name, moved, DELIVERED + 1, 2 * DROPPED_MILLIS / 1000)
     print(f"{shop.release}: the dropped transaction was gone after {seconds:.1f} s")
     assert found == [*range(DELIVERED + 1)]
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_a_source_goes_on_where_the_consumer_of_flink_1_was(shop: Shop, parallelism: int) -> None:
+    """The counts go on from those of the consumer's job; one partition is set back in the same way."""
+    if shop.release != "1.20":
+        pytest.skip("the connector of Flink 2 has no FlinkKafkaConsumer")
+    topic = f"consumed-{parallelism}"
+    shop.jobs.command("create", topic, 3)
+    partitions = [f"{topic}:{number}" for number in range(3)]
+    for partition in partitions:
+        shop.produce(partition, RECORDS)
+    shop.jobs.run(topic, ",".join(partitions), consumes=True)
+    shop.jobs.read_until(dict.fromkeys(partitions, RECORDS - 1))
+    savepoint = shop.jobs.cancel_with_savepoint(shop.folder, "canonical")
+    for partition in partitions:
+        shop.produce(partition, 2)
+    back = shop.folder / f"{topic}-back"
+    assert (
+        main(["set-offsets", str(savepoint), str(back), "--uid", "consumer", "--offsets", f"{topic}:1=7", "--json"])
+        == 0
+    )
+    moved = shop.folder / f"{topic}-moved"
+    assert main(["move-source", str(back), str(moved), "--uid", "consumer", "--to", "source", "--json"]) == 0
+    shop.jobs.run(topic, ",".join(partitions), savepoint=moved, parallelism=parallelism)
+    records = shop.jobs.read_until({partition: shop.ends[partition] - 1 for partition in partitions})
+    shop.jobs.command("cancel")
+    starts = dict(zip(partitions, (RECORDS, 7, RECORDS), strict=True))
+    assert read_of(records) == {
+        partition: list(range(start, shop.ends[partition])) for partition, start in starts.items()
+    }
+    for partition in partitions:
+        counts = [record.count for record in records if record.partition == partition]
+        assert counts == list(range(RECORDS + 1, RECORDS + 1 + len(counts)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -33,6 +33,18 @@ READER_STATE = "SourceReaderState"
 SPLIT, SPLIT_SUBTASK = "value", "subtask"
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SHOWN = 5
+
+
+class SourceRows(Protocol):
+    """The state of a source: the rows of its readers' state, and that of its coordinator."""
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows: SPLIT [, SPLIT_SUBTASK]."""
+
+    @property
+    def coordinator(self) -> bytes:
+        """The coordinator's state."""
 
 
 @dataclass(frozen=True)

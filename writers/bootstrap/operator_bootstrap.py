@@ -16,7 +16,7 @@ from stateproc.serializers import Serializer
 from stateproc.serializers.runtime.streaming import StreamElement
 from stateproc.writers.bootstrap.arrow_frames import is_arrow
 from stateproc.writers.bootstrap.frame_columns import is_spark
-from stateproc.writers.bootstrap.kafka_source import READER_STATE, SPLIT, SPLIT_SUBTASK, KafkaRows, kafka_rows
+from stateproc.writers.bootstrap.kafka_source import READER_STATE, SPLIT, SPLIT_SUBTASK, SourceRows, kafka_rows
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedBootstrap
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, VALUE
 from stateproc.writers.bootstrap.state_registration import (
@@ -151,7 +151,7 @@ class OperatorBootstrap(KeyedBootstrap):
         self.operator: list[OperatorRows] = []
         self.shared: list[DataFrame] = []
         """DataFrames from which those of several states are derived."""
-        self.source: KafkaRows | None = None
+        self.source: SourceRows | None = None
 
     def window_state(
         self,
@@ -299,9 +299,13 @@ class OperatorBootstrap(KeyedBootstrap):
             InvalidOption: a column is not of whole numbers; an unknown version.
             InvalidRows: offsets that Kafka cannot have, or a partition twice.
         """
-        self.source = kafka_rows(offsets, topic, partition, offset, stopping_offset, subtask, enumerator_version)
-        whose = None if subtask is None else SPLIT_SUBTASK
-        return self.operator_list_state(READER_STATE, self.source.frame, SPLIT, type=types.BYTES, subtask=whose)
+        rows = kafka_rows(offsets, topic, partition, offset, stopping_offset, subtask, enumerator_version)
+        return self.source_rows(rows, None if subtask is None else SPLIT_SUBTASK)
+
+    def source_rows(self, rows: SourceRows, subtask: str | None = None) -> OperatorBootstrap:
+        """Add the state of a source: its readers' splits, in the column SPLIT, and its coordinator's state."""
+        self.source = rows
+        return self.operator_list_state(READER_STATE, rows.frame, SPLIT, type=types.BYTES, subtask=subtask)
 
     def broadcast_state(
         self,

@@ -49,6 +49,22 @@ class RenameOperator:
 
 
 @dataclass(frozen=True)
+class MoveSource:
+    """Give the positions of a FlinkKafkaConsumer or FlinkKinesisConsumer to the source that takes its place."""
+
+    uid: str = change_field(TEXT, "the FlinkKafkaConsumer or FlinkKinesisConsumer: its uid, or its uid hash")
+    to: str = change_field(TEXT, "the source in the job that restores the savepoint: its uid, or its uid hash")
+    enumerator_version: int | None = change_field(
+        WHOLE, "of Kafka: 1 for the connector 3.0, 2 for 3.1 to 4.0 (the default), 3 for 5.0", default=None
+    )
+    stream_arn: str | None = change_field(TEXT, "of Kinesis: the ARN of the stream", default=None)
+
+    def apply(self, writer: SavepointWriter) -> None:
+        """Move the source. Raises NotFound, InvalidOption, InvalidRows, UnsupportedSnapshot."""
+        writer.move_source(self.uid, self.to, enumerator_version=self.enumerator_version, stream_arn=self.stream_arn)
+
+
+@dataclass(frozen=True)
 class DropOperator:
     """Leave out operators and all their state."""
 

@@ -19,6 +19,7 @@ from stateproc.writers.changes.snapshot_changes import (
     EnableTtl,
     Evolve,
     EvolveType,
+    MoveSource,
     PurgeExpired,
     RenameOperator,
     RenameState,
@@ -60,6 +61,14 @@ CHANGES: tuple[ChangeDefinition, ...] = (
         ("rename-operator",),
         ("--uid orders --to orders-v2",),
         {"uid": "orders", "to": "orders-v2"},
+    ),
+    ChangeDefinition(
+        "move-source",
+        MoveSource,
+        "give the positions of a FlinkKafkaConsumer or FlinkKinesisConsumer to the source that takes its place",
+        ("move-source",),
+        ("--uid old-orders --to orders",),
+        {"uid": "old-orders", "to": "orders", "enumerator_version": 1, "stream_arn": "arn:aws:kinesis:::stream/orders"},
     ),
     ChangeDefinition(
         "drop-operator",

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter, types
 from stateproc.cli import main
+from tests.helpers.cases import case_snapshots
 from tests.helpers.paths import DEMO
 from tests.unit.connectors.test_formats import MAGIC, collector, committable, utf, versioned, versioned_list
 
@@ -50,6 +51,23 @@ def test_both_engines_write_the_same_rows(
         assert report["engine"] == engine and report["entries"] > 0
     assert spark.range(1).count() == 1  # The session that was running is not stopped.
     assert tables(tmp_path / "spark") == tables(tmp_path / "local")
+
+
+def test_sources_are_moved_and_set(spark: SparkSession, tmp_path: Path) -> None:
+    """Their splits are rows of the engine's own."""
+    path = next(item.path for item in case_snapshots() if item.case == "kafka-consumer")
+    found = {}
+    for engine in (None, spark):
+        moved, target = tmp_path / f"moved-{engine is None}", tmp_path / f"set-{engine is None}"
+        writer = SavepointWriter.from_existing_savepoint(engine, path, {"uids": "old-kafka"})
+        writer.set_kafka_offsets("old-kafka", remove=["größe:0", "größe:1"]).move_source("old-kafka", "orders")
+        writer.write(moved)
+        writer = SavepointWriter.from_existing_savepoint(engine, moved, {"uids": "orders"})
+        writer.set_positions("orders", {"*": "latest", "orders-1": "7"}).write(target)
+        rows = stateproc.open(target, uids=["orders"]).offsets().to_pylist()
+        found[engine is None] = {(row["split"], row["position"]) for row in rows}
+    assert found[True] == found[False]
+    assert ("orders-1", "7") in found[True] and ("orders-0", "latest") in found[True]
 
 
 def test_pending_transactions_of_kafka_are_dropped(spark: SparkSession, tmp_path: Path) -> None:

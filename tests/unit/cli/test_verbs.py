@@ -34,7 +34,7 @@ KINDS = (
     ),
 )  # fmt: skip
 COMMANDS = [definition for definition in CHANGES if definition.words]
-OF_STATES = [definition for definition in COMMANDS if definition.name not in ("set-offsets", "evolve")]
+OF_STATES = [definition for definition in COMMANDS if definition.name not in ("set-offsets", "move-source", "evolve")]
 
 
 def snapshot_path(name: str) -> str:

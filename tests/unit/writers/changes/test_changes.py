@@ -64,6 +64,14 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
         ("set_positions", "orders", {"shop.orders-2": "845180"}),
         ("drop_kafka_transactions", "invoices"),
     ],
+    "move-source": [
+        (
+            "move_source",
+            "old-orders",
+            "orders",
+            {"enumerator_version": 1, "stream_arn": "arn:aws:kinesis:::stream/orders"},
+        )
+    ],
     "drop-in-flight-data": [("drop_in_flight_data",)],
 }
 """SnapshotChange → the calls of SavepointWriter that its sample results in."""

@@ -19,7 +19,8 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  * Runs jobs of the Kafka connector against a broker, one after another on a cluster in this JVM, as it is told.
  *
  * <p>The argument is the broker's address. Commands are lines of the standard input, their words separated by tabs:
- * those of {@link Broker}, and {@code run NAME PARTITIONS PARALLELISM TIMEOUT SAVEPOINT OUT}, {@code seen}, {@code
+ * those of {@link Broker}, and {@code run NAME PARTITIONS PARALLELISM TIMEOUT SAVEPOINT OUT}, {@code consume} with the
+ * same words for a job with the consumer of Flink 1 in place of the source, {@code seen}, {@code
  * checkpoint}, {@code savepoint FORMAT DIRECTORY}, {@code pending FORMAT DIRECTORY TOPIC}, {@code cancel}. Each is answered by a line {@code done RESULT} or
  * {@code refused CAUSE}.
  */
@@ -75,6 +76,7 @@ public final class Brokered {
     private String perform(String[] words) throws Exception {
         switch (words[0]) {
             case "run":
+            case "consume":
                 return run(words);
             case "seen":
                 if (flink.getJobStatus(job).get().isGloballyTerminalState()) {
@@ -130,7 +132,7 @@ public final class Brokered {
         int parallelism = Integer.parseInt(words[3]);
         StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(parallelism, configuration);
         env.setMaxParallelism(128);
-        Counting.build(env, servers, words[1], words[2], words[4], words[6]);
+        Counting.build(env, servers, words[1], words[2], words[4], words[6], words[0].equals("consume"));
         JobGraph graph = env.getStreamGraph().getJobGraph();
         graph.setSavepointRestoreSettings(SavepointRestoreSettings.fromConfiguration(configuration));
         job = graph.getJobID();

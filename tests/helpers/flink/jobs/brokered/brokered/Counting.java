@@ -22,6 +22,7 @@ import org.apache.flink.connector.kafka.source.reader.deserializer.KafkaRecordDe
 import org.apache.flink.runtime.state.FunctionInitializationContext;
 import org.apache.flink.runtime.state.FunctionSnapshotContext;
 import org.apache.flink.streaming.api.checkpoint.CheckpointedFunction;
+import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
@@ -58,7 +59,9 @@ final class Counting {
             String name,
             String partitions,
             String timeout,
-            String out) {
+            String out,
+            boolean consumes)
+            throws Exception {
         synchronized (LINES) {
             LINES.clear();
         }
@@ -67,6 +70,21 @@ final class Counting {
             int colon = text.lastIndexOf(':');
             read.add(new TopicPartition(text.substring(0, colon), Integer.parseInt(text.substring(colon + 1))));
         }
+        SingleOutputStreamOperator<String> counted =
+                (consumes ? consumed(env, servers, name, read) : read(env, servers, name, read))
+                        .keyBy(new ByPartition(), Types.STRING)
+                        .process(new Counts())
+                        .uid("counts");
+        if (!out.isEmpty()) {
+            KafkaSink<String> sink = sink(servers, name, timeout, out);
+            counted.sinkTo(sink).uid("sink");
+            // A task of its own, whose part of a savepoint comes last.
+            counted.rebalance().filter(new Last()).uid("last");
+        }
+    }
+
+    private static DataStream<String> read(
+            StreamExecutionEnvironment env, String servers, String name, Set<TopicPartition> read) {
         KafkaSource<String> source =
                 KafkaSource.<String>builder()
                         .setBootstrapServers(servers)
@@ -76,29 +94,30 @@ final class Counting {
                         .setProperty("commit.offsets.on.checkpoint", "false")
                         .setDeserializer(new Places())
                         .build();
-        SingleOutputStreamOperator<String> counted =
-                env.fromSource(source, WatermarkStrategy.noWatermarks(), "source")
-                        .uid("source")
-                        .keyBy(new ByPartition(), Types.STRING)
-                        .process(new Counts())
-                        .uid("counts");
-        if (!out.isEmpty()) {
-            KafkaSink<String> sink =
-                    KafkaSink.<String>builder()
-                            .setBootstrapServers(servers)
-                            .setDeliveryGuarantee(DeliveryGuarantee.EXACTLY_ONCE)
-                            .setTransactionalIdPrefix(name)
-                            .setProperty("transaction.timeout.ms", timeout)
-                            .setRecordSerializer(
-                                    KafkaRecordSerializationSchema.builder()
-                                            .setTopic(out)
-                                            .setValueSerializationSchema(new SimpleStringSchema())
-                                            .build())
-                            .build();
-            counted.sinkTo(sink).uid("sink");
-            // A task of its own, whose part of a savepoint comes last.
-            counted.rebalance().filter(new Last()).uid("last");
-        }
+        return env.fromSource(source, WatermarkStrategy.noWatermarks(), "source").uid("source");
+    }
+
+    /** The consumer, which later releases do not have. */
+    @SuppressWarnings("unchecked")
+    private static DataStream<String> consumed(
+            StreamExecutionEnvironment env, String servers, String name, Set<TopicPartition> read) throws Exception {
+        return (DataStream<String>) Class.forName("brokered.Consuming")
+                .getMethod("stream", StreamExecutionEnvironment.class, String.class, String.class, Set.class)
+                .invoke(null, env, servers, name, read);
+    }
+
+    private static KafkaSink<String> sink(String servers, String name, String timeout, String out) {
+        return KafkaSink.<String>builder()
+                .setBootstrapServers(servers)
+                .setDeliveryGuarantee(DeliveryGuarantee.EXACTLY_ONCE)
+                .setTransactionalIdPrefix(name)
+                .setProperty("transaction.timeout.ms", timeout)
+                .setRecordSerializer(
+                        KafkaRecordSerializationSchema.builder()
+                                .setTopic(out)
+                                .setValueSerializationSchema(new SimpleStringSchema())
+                                .build())
+                .build();
     }
 
     /** Where a record is. */
