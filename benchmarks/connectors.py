@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter
-from stateproc.connectors.kafka import versioned
+from stateproc.connectors.connector_format import written_version
 from stateproc.snapshot.snapshot import Snapshot
 from tests.unit.connectors.test_large import MANY, vector
 
@@ -29,7 +29,7 @@ def main() -> None:
     """Print a line per connector."""
     for family, name, state, question in CASES:
         item = vector(family, name).item
-        elements = pa.table({"value": pa.array([versioned(item.version, item.payload)] * MANY, pa.binary())})
+        elements = pa.table({"value": pa.array([written_version(item.version, item.payload)] * MANY, pa.binary())})
         bootstrap = OperatorBootstrap().operator_list_state(state, elements)
         with tempfile.TemporaryDirectory() as directory:
             target = Path(directory, "snapshot")

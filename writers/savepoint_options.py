@@ -110,6 +110,16 @@ class SavepointOptions:
         self._settings.release = release(version)
         return self
 
+    def with_flink_cdc_classes(self) -> Self:
+        """Name classes in the splits of Flink CDC as 3.1 and later do, which cannot read those of before.
+
+        A savepoint of Flink 1.x that is written for 2.x has them anyway.
+        """
+        for operator in self._operators.values():
+            if isinstance(operator, ExistingOperator):
+                operator.edits.cdc_classes = True
+        return self
+
     def with_storage_options(self, options: Mapping[str, Any]) -> Self:
         """Set fsspec's options of the target's file system.
 

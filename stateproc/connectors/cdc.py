@@ -15,6 +15,8 @@ PendingSplitsStateSerializer of flink-cdc-base, which all others use.
     enumerator       i32 split version, i32 1 snapshot | 2 stream | 3 hybrid; 2: bool assigned; 1 and 3: see
                      `_snapshot_state`
 
+Flink CDC 3.1 moved all classes from com.ververica.cdc to org.apache.flink.cdc: it reads no offset factory of before.
+
 Chunk bounds and offset factories are Java object streams in hex digits. An offset has the keys of its connector,
 which distinguish the sources of flink-cdc-base.
 """
@@ -29,7 +31,7 @@ import pyarrow as pa
 
 from stateproc.connectors.cdc_offsets import base_offset, connector_of, described_offset, is_after, mysql_offset
 from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, FormatRow, Position
-from stateproc.connectors.java_objects import HEX_STREAM, class_name, java_texts
+from stateproc.connectors.java_objects import HEADER, HEX_STREAM, class_name, java_texts
 from stateproc.connectors.structures import (
     FLAG,
     I32,
@@ -55,7 +57,7 @@ from stateproc.connectors.structures import (
     record,
     sized,
 )
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, UnsupportedSnapshot
 from stateproc.wire.cursor import Cursor
 from stateproc.wire.output import Output
 
@@ -321,6 +323,54 @@ def _cautions(row: FormatRow) -> Iterator[str]:
         yield "changes of a chunk up to where the snapshot has read it are left out, as before"
 
 
+# Classes that a split names, which Flink CDC 3.1 moved to another package.
+
+OLD_PACKAGE, NEW_PACKAGE = "com.ververica.cdc.connectors.", "org.apache.flink.cdc.connectors."
+_FACTORIES = {
+    "postgres.source.offset.PostgresOffsetFactory": -9086775444826524796,
+    "mongodb.source.offset.ChangeStreamOffsetFactory": 2949956876554555590,
+    "oracle.source.meta.offset.RedoLogOffsetFactory": 1,
+    "sqlserver.source.offset.LsnFactory": -3810590011169245572,
+}
+"""Class → its serialVersionUID in 3.1 to 3.5, where not declared what Java computes of its members."""
+_FACTORY = ("base.source.meta.offset.OffsetFactory", 1)
+"""Their superclass."""
+
+
+def _factory_stream(name: str) -> bytes:
+    """Return the Java object stream of an offset factory of the new package; factories have no fields."""
+    classes = [(name, _FACTORIES[name]), _FACTORY]
+    out = Output()
+    out.raw(HEADER + b"s")  # an object
+    for at, (own, version) in enumerate(classes):
+        out.raw(b"r")  # a class
+        out.utf(NEW_PACKAGE + own)
+        out.i64(version)
+        out.raw(b"\x02\x00\x00x")  # serializable, no fields, no annotations
+        if at == len(classes) - 1:
+            out.raw(b"p")  # no superclass that is serializable
+    return bytes(out)
+
+
+def _renamed_split(row: FormatRow) -> FormatRow:
+    """Return a split whose offset factories are of the new package. Raises UnsupportedSnapshot."""
+    known = row.get("finished_splits")
+    return {**row, "finished_splits": [_renamed(item) for item in known]} if known else row
+
+
+def _renamed(item: FormatRow) -> FormatRow:
+    known = item["offset_factory"] or ""
+    if not known.startswith(OLD_PACKAGE):
+        return item
+    name = known.removeprefix(OLD_PACKAGE)
+    if name not in _FACTORIES:
+        raise UnsupportedSnapshot(
+            f"the class {known}, which Flink CDC 3.1 has under another name, is not known",
+            advice="start the source anew: leave out its operator",
+        )
+    return {**item, "factory_stream": _factory_stream(name), "offset_factory": NEW_PACKAGE + name}
+
+
 def _split_positions(row: FormatRow) -> Iterator[Position]:
     if row["kind"] == "snapshot":
         yield _chunk(row, done=row["high_watermark"] is not None)
@@ -371,6 +421,7 @@ BASE_SPLIT = ConnectorFormat(
     positions=_split_positions,
     moved=lambda row, wanted: _moved_split(row, wanted[row["split_id"]], base=True),
     cautions=_cautions,
+    renamed=_renamed_split,
     names=_named,
 )
 

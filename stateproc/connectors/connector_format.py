@@ -172,6 +172,8 @@ class ConnectorFormat:
             ``positions`` names and a text for each; raises InvalidOption for texts that are no positions. Columns that
             are not stored may be those of before. None: positions cannot be set.
         cautions: what to know of a split whose position was set, each a clause after the split's name.
+        renamed: a decoded split with the names that its classes have in newer releases of the connector; raises
+            UnsupportedSnapshot for classes that are not known. None: no class is named in it.
     """
 
     name: str
@@ -184,6 +186,7 @@ class ConnectorFormat:
     names: Callable[[FormatRow], str | None] | None = None
     moved: Callable[[FormatRow, Mapping[str, str]], FormatRow] | None = None
     cautions: Callable[[FormatRow], Iterable[str]] = lambda row: ()
+    renamed: Callable[[FormatRow], FormatRow] | None = None
 
     @cached_property
     def arrow_type(self) -> pa.DataType:

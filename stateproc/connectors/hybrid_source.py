@@ -90,9 +90,19 @@ def _moved(row: FormatRow, wanted: Mapping[str, str]) -> FormatRow:
             f"a HybridSource is at {name}, whose positions cannot be set",
             advice="stateproc offsets PATH shows where it continues",
         )
-    inner = known.moved(row[known.name], wanted)
-    wrapped = known.write(row["wrapped_version"], inner).payload
-    return {**row, known.name: inner, "wrapped_bytes": wrapped}
+    return _wrapping(row, known.moved(row[known.name], wanted))
+
+
+def _renamed(row: FormatRow) -> FormatRow:
+    """Rename classes in what is wrapped. Raises UnsupportedSnapshot."""
+    known = row[_FORMAT]
+    return row if known is None or known.renamed is None else _wrapping(row, known.renamed(row[known.name]))
+
+
+def _wrapping(row: FormatRow, inner: FormatRow) -> FormatRow:
+    """Return the row around another wrapped value of its format."""
+    known = row[_FORMAT]
+    return {**row, known.name: inner, "wrapped_bytes": known.write(row["wrapped_version"], inner).payload}
 
 
 def _cautions(row: FormatRow) -> Iterable[str]:
@@ -119,6 +129,7 @@ def split_format(formats: Formats) -> ConnectorFormat:
         positions=_positions("source_index"),
         moved=_moved,
         cautions=_cautions,
+        renamed=_renamed,
         columns_of=_columns(layout),
     )
 

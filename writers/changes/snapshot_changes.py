@@ -299,10 +299,17 @@ class Upgrade:
     """Write metadata and serializers as another Flink release does."""
 
     flink_version: str = change_field(TEXT, "the release that will restore the savepoint, 1.13 to 2.4")
+    flink_cdc: str | None = change_field(
+        one_of("3.1"),
+        "3.1: the job goes from Flink CDC before 3.1 to 3.1 or later, whose classes have other names",
+        default=None,
+    )
 
     def apply(self, writer: SavepointWriter) -> None:
         """Set the release. Raises InvalidOption."""
         writer.with_flink_version(self.flink_version)
+        if self.flink_cdc is not None:
+            writer.with_flink_cdc_classes()
 
 
 @dataclass(frozen=True)

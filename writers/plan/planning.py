@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stateproc.connectors.kafka_consumer import CONSUMER_STATE
-from stateproc.connectors.operator_states import SOURCE_STATE
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.flink_versions import Release
 from stateproc.html.units import counted
@@ -167,11 +165,9 @@ def _operator_states(
 ) -> Iterator[StatePlan]:
     own, edits = operator.operator, operator.edits
     rescaled = (f"{own.parallelism} → {item.parallelism} subtasks",) if item.parallelism != own.parallelism else ()
-    changes: Mapping[str, str] = {
-        **(dict.fromkeys((SOURCE_STATE, CONSUMER_STATE), "new Kafka offsets") if edits.offsets else {}),
-        **({SOURCE_STATE: "new positions"} if edits.positions else {}),
-        **dict.fromkeys(edits.emptied, "elements dropped"),
-    }
+    changes: dict[str, str] = dict.fromkeys(edits.emptied, "elements dropped")
+    if edited is not None and edited.source is not None:
+        changes[edited.source[1].state_name] = ", ".join(edited.source[1].reasons)
     changed = {} if edited is None else edited.edited
     conversions = dict(element_conversions(operator, release))
     conversions |= {it.info.name: ", ".join(it.matched.changes) for it in element_evolutions(operator)}

@@ -127,7 +127,8 @@ class Edits:
 
     ``rows``: edits of rows, in the order in which they are made. ``types``: other types of values, after them.
     ``states``: callbacks that add states from DataFrames to the operator's bootstrap; each replaces that of its name.
-    ``offsets``: new offsets of a Kafka source, ``positions``: those of any source, in their order.
+    ``offsets``: new offsets of a Kafka source, ``positions``: those of any source, in their order. ``cdc_classes``:
+    classes in splits are named as Flink CDC 3.1 and later name them.
     ``elements``: edits of rows of operator states. ``element_types``: other types of their elements. ``emptied``:
     operator states that lose all elements.
     """
@@ -142,6 +143,7 @@ class Edits:
     hash_function: str | HashCodes | None = None
     offsets: list[OffsetsEdit] = field(default_factory=list)
     positions: list[Positions] = field(default_factory=list)
+    cdc_classes: bool = False
     elements: dict[str, list[DeleteEdit | UpdateEdit]] = field(default_factory=dict)
     emptied: set[str] = field(default_factory=set)
 

@@ -63,6 +63,7 @@ class KafkaConsumerState:
     context: LayoutContext = field(repr=False)
 
     state_name = CONSUMER_STATE
+    reasons = ("new Kafka offsets",)
 
     @property
     def known(self) -> tuple[Partition, ...]:

@@ -94,6 +94,7 @@ class KafkaSourceState:
     coordinator_name: str
 
     state_name = SOURCE_STATE
+    reasons = ("new Kafka offsets",)
 
     def changed(self, edits: Sequence[OffsetsEdit], subtasks: int, operator: str) -> KafkaSourceState:
         """Return the state after all edits. Raises NotFound, InvalidOption."""

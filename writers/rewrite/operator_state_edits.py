@@ -26,7 +26,7 @@ from stateproc.writers.rewrite.operator_state_copy import (
     repartitioned,
     subtask_states,
 )
-from stateproc.writers.rewrite.source_positions import SourceSplits, source_splits
+from stateproc.writers.rewrite.source_positions import SourceSplits, names_old_classes, source_splits
 from stateproc.writers.rewrite.type_evolution import ElementEvolution, element_evolution
 
 KafkaState = KafkaSourceState | KafkaConsumerState
@@ -47,8 +47,16 @@ def writes_operator_state(operator: ExistingOperator, parallelism: int, release:
     """Whether the operator's operator state is written anew at this parallelism, and not copied with its files."""
     if operator.edits.touch_operator_state or parallelism != operator.operator.parallelism:
         return True
+    if renames_classes(operator, release):
+        return True
     upgrade = operator.upgrade(release)
     return upgrade is not None and changes_elements(operator.operator, upgrade)
+
+
+def renames_classes(operator: ExistingOperator, release: Release) -> bool:
+    """Whether splits that Flink CDC 2 wrote get the class names of 3.1 and later, which is the one for Flink 2."""
+    wanted = operator.edits.cdc_classes or operator.upgrade(release) is not None
+    return wanted and names_old_classes(operator.operator)
 
 
 def element_problems(operator: ExistingOperator, release: Release) -> Iterator[ConversionProblem]:
@@ -107,8 +115,8 @@ def element_evolutions(operator: ExistingOperator) -> list[ElementEvolution]:
     return found
 
 
-def source_before_and_after(operator: ExistingOperator) -> tuple[SourceState, SourceState] | None:
-    """Return the state of a source without and with the edits of its positions; None if there are none.
+def source_before_and_after(operator: ExistingOperator, release: Release) -> tuple[SourceState, SourceState] | None:
+    """Return the state of a source without and with the edits of its positions and classes; None if there are none.
 
     Raises NotFound, InvalidOption, UnsupportedSnapshot, CorruptSnapshot, MissingFile.
     """
@@ -119,9 +127,11 @@ def source_before_and_after(operator: ExistingOperator) -> tuple[SourceState, So
             where=Where(operator=own.display),
             advice="give all as positions, by the splits that stateproc offsets lists",
         )
-    if edits.positions:
+    renames = renames_classes(operator, release)
+    if edits.positions or renames:
         splits = source_splits(own)
-        return splits, splits.changed(edits.positions, own.display)
+        changed = splits.changed(edits.positions, own.display)
+        return splits, changed.renamed(own.display) if renames else changed
     if not edits.offsets:
         return None
     before = kafka_state(own)
@@ -163,7 +173,7 @@ def edited_operator_state(
     if not writes_operator_state(operator, parallelism, release):
         return None
     own = operator.operator
-    source = source_before_and_after(operator)
+    source = source_before_and_after(operator, release)
     if parallelism != own.parallelism:
         refuse_raw_operator_state(kept, own.display)
     given: dict[str, Sequence[Elements]] = dict.fromkeys(operator.edits.emptied, ())

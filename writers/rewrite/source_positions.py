@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from stateproc.connectors.cdc import OLD_PACKAGE
 from stateproc.connectors.connector_format import (
     ConnectorFormat,
     FormatRow,
@@ -65,11 +66,13 @@ class SourceSplits:
         format: That of the readers' splits; None if no reader has one.
         splits: The splits of the readers, in the order of the snapshot.
         enumerator: What the enumerator keeps of splits; None: nothing that is set there.
+        reasons: What changes, for plans.
     """
 
     format: ConnectorFormat | None
     splits: tuple[ReaderElement, ...]
     enumerator: Enumerator | None
+    reasons: tuple[str, ...] = ()
 
     state_name = SOURCE_STATE
 
@@ -99,7 +102,22 @@ class SourceSplits:
                 found = found._moved(wanted)
             except InvalidOption as error:
                 raise error.at(operator=operator, state=SOURCE_STATE) from error
-        return found
+        return replace(found, reasons=(*found.reasons, "new positions")) if edits else found
+
+    def renamed(self, operator: str) -> SourceSplits:
+        """Return the source with the names that classes have in newer releases of its connector.
+
+        Raises UnsupportedSnapshot for a class that is not known.
+        """
+        rename = None if self.format is None else self.format.renamed
+        if rename is None:
+            return self
+        try:
+            splits = [(item, rename(item.row)) for item in self.splits]
+        except UnsupportedSnapshot as error:
+            raise error.at(operator=operator, state=SOURCE_STATE) from error
+        changed = (item if row == item.row else replace(item, row=row, stored=None) for item, row in splits)
+        return replace(self, splits=tuple(changed), reasons=(*self.reasons, "classes of Flink CDC 3.1 and later"))
 
     def elements(self) -> list[GivenElements]:
         """The elements of the readers' state, by subtask."""
@@ -215,6 +233,16 @@ def reader_elements(operator: Operator) -> Iterator[tuple[int, bytes, bytes]]:
                 except CorruptSnapshot as error:
                     raise error.at(operator=operator.display, state=SOURCE_STATE) from error
                 yield part.subtask, stored, data
+
+
+_OLD_CLASSES = OLD_PACKAGE.encode().hex().encode()
+
+
+def names_old_classes(operator: Operator) -> bool:
+    """Return whether splits name classes of Flink CDC before 3.1. Raises CorruptSnapshot, MissingFile."""
+    if operator.unreadable_operator_files or SOURCE_STATE not in [state.name for state in operator.operator_states]:
+        return False
+    return any(_OLD_CLASSES in data for _, _, data in reader_elements(operator))
 
 
 def written_element(item: Versioned) -> bytes:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 import pytest
 
 from stateproc.connectors.connector_format import FormatRole, Versioned
 from tests.helpers.flink.connector_classes import CONNECTORS, Connector, asked
+from tests.unit.connectors.test_moved_positions import OLD_FACTORY, with_factory
 from tests.unit.connectors.vectors import Vector, accepted, connector_vectors
 
 pytestmark = pytest.mark.flink
@@ -58,6 +60,25 @@ def test_the_connector_finds_the_position(connector: Connector) -> None:
         again = known.read(Versioned(vector.item.version, bytes.fromhex(written)))
         assert again is not None
         assert plain(again) == plain(moved)
+
+
+def test_flink_cdc_3_reads_the_splits_of_2_with_other_names_of_classes_only() -> None:
+    """A split of 2.4.2, written by its own classes."""
+    old, new = (next(it for it in CONNECTORS if it.name.endswith(f"postgres-cdc:{release}"))
+                for release in ("2.4.2", "3.5.0"))  # fmt: skip
+    (vector,) = (item for item in splits(new) if item.name == "postgres-stream")
+    known, row = accepted(vector)
+    item = known.write(4, with_factory(row, OLD_FACTORY, ""))
+    ((offset, _, written),) = asked(old, [f"4\t{item.payload.hex()}\tx"])
+    assert bytes.fromhex(written).count(OLD_FACTORY.hex().encode()) == len(row["finished_splits"])
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        asked(new, [f"4\t{written}\tx"])
+    assert "com.ververica.cdc.connectors.postgres.source.offset.PostgresOffsetFactory" in caught.value.stderr
+    found = known.read(Versioned(4, bytes.fromhex(written)))
+    assert found is not None and known.renamed is not None
+    renamed = known.write(4, known.renamed(found))
+    ((again, _, _),) = asked(new, [f"4\t{renamed.payload.hex()}\tx"])
+    assert again == offset
 
 
 def splits(connector: Connector) -> list[Vector]:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from stateproc.connectors.cdc import NEW_PACKAGE, OLD_PACKAGE
 from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, FormatRow, Versioned
 from stateproc.connectors.registry import CONNECTOR_FORMATS
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, UnsupportedSnapshot
 from stateproc.wire.output import Output
 from tests.unit.connectors.vectors import Vector, accepted, connector_vectors
 
@@ -239,3 +240,69 @@ def test_cautions_say_what_a_position_means() -> None:
         found = list(known.cautions(moved(known, row, text)))
         assert len(found) == len(expected)
         assert all(words in said for words, said in zip(expected, found, strict=True))
+
+
+OLD_FACTORY = bytes.fromhex(
+    "aced000573720049636f6d2e7665727665726963612e6364632e636f6e6e6563746f72732e706f7374677265732e736f757263652e6f6666"
+    "7365742e506f7374677265734f6666736574466163746f727990aa949745b2b8f802000078720042636f6d2e7665727665726963612e6364"
+    "632e636f6e6e6563746f72732e626173652e736f757263652e6d6574612e6f66667365742e4f6666736574466163746f7279000000000000"
+    "00010200007870"
+)
+"""What Java writes of com.ververica.cdc's PostgresOffsetFactory of 2.4.2."""
+
+
+def with_factory(row: FormatRow, stream: bytes, name: str) -> FormatRow:
+    finished = [{**item, "factory_stream": stream, "offset_factory": name} for item in row["finished_splits"]]
+    return {**row, "finished_splits": finished}
+
+
+@pytest.mark.parametrize(
+    ("vector_name", "name"),
+    [
+        ("postgres-stream", "postgres.source.offset.PostgresOffsetFactory"),
+        ("mongodb-cdc-stream", "mongodb.source.offset.ChangeStreamOffsetFactory"),
+    ],
+)
+def test_classes_of_flink_cdc_2_get_the_names_of_3(vector_name: str, name: str) -> None:
+    """As the vectors of 3.5 have them, whatever the serialVersionUID was."""
+    found, known, row = vector(vector_name, 6)
+    assert known.renamed is not None
+    old = with_factory(row, OLD_FACTORY, OLD_PACKAGE + name)
+    assert known.write(6, known.renamed(old)) == found.item
+    assert known.renamed(row) == row
+
+
+WRITTEN_BY_JAVA = {
+    "oracle.source.meta.offset.RedoLogOffsetFactory": (
+        "aced00057372004e6f72672e6170616368652e666c696e6b2e6364632e636f6e6e6563746f72732e6f7261636c652e736f75"
+        "7263652e6d6574612e6f66667365742e5265646f4c6f674f6666736574466163746f72790000000000000001020000787200"
+        "456f72672e6170616368652e666c696e6b2e6364632e636f6e6e6563746f72732e626173652e736f757263652e6d6574612e"
+        "6f66667365742e4f6666736574466163746f727900000000000000010200007870"
+    ),
+    "sqlserver.source.offset.LsnFactory": (
+        "aced0005737200426f72672e6170616368652e666c696e6b2e6364632e636f6e6e6563746f72732e73716c7365727665722e"
+        "736f757263652e6f66667365742e4c736e466163746f7279cb1e1092ff9af67c020000787200456f72672e6170616368652e"
+        "666c696e6b2e6364632e636f6e6e6563746f72732e626173652e736f757263652e6d6574612e6f66667365742e4f66667365"
+        "74466163746f727900000000000000010200007870"
+    ),
+}
+"""What Java writes of the factories of 3.5.0."""
+
+
+@pytest.mark.parametrize("name", WRITTEN_BY_JAVA)
+def test_offset_factories_are_what_java_writes(name: str) -> None:
+    _, known, row = vector("postgres-stream", 6)
+    assert known.renamed is not None
+    renamed = known.renamed(with_factory(row, OLD_FACTORY, OLD_PACKAGE + name))
+    assert {item["factory_stream"].hex() for item in renamed["finished_splits"]} == {WRITTEN_BY_JAVA[name]}
+    again = known.read(known.write(6, renamed))
+    assert again is not None
+    assert {item["offset_factory"] for item in again["finished_splits"]} == {NEW_PACKAGE + name}
+
+
+def test_a_class_of_an_unknown_database_is_refused() -> None:
+    _, known, row = vector("postgres-stream", 6)
+    assert known.renamed is not None
+    with pytest.raises(UnsupportedSnapshot, match=r"db2\.source\.offset\.LsnFactory") as caught:
+        known.renamed(with_factory(row, OLD_FACTORY, f"{OLD_PACKAGE}db2.source.offset.LsnFactory"))
+    assert caught.value.advice

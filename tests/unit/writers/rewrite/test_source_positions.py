@@ -18,6 +18,7 @@ from stateproc.connectors.operator_states import SOURCE_STATE
 from stateproc.errors import InvalidOption, NotFound, UnsupportedSnapshot
 from stateproc.keygroups.operator_ids import operator_id
 from tests.helpers.command_runs import CommandRun, command_runner
+from tests.unit.connectors.test_moved_positions import OLD_FACTORY, with_factory
 from tests.unit.connectors.vectors import accepted, connector_vectors
 
 UID = "source"
@@ -193,6 +194,33 @@ def test_a_stream_of_changes_moves_and_its_coordinator_stays(name: str, tmp_path
     assert positions(target)[split] == (text, 1)
     before, after = (stateproc.open(it).operator(UID).metadata.coordinator for it in (path, target))
     assert before == after
+
+
+def old_stream() -> Versioned:
+    """A stream split that Flink CDC 2 wrote of Postgres: version 4, with a class of its package."""
+    found = next(it for it in connector_vectors() if it.name == "postgres-stream" and it.item.version == 6)
+    known, row = accepted(found)
+    return known.write(4, with_factory(row, OLD_FACTORY, "com.ververica.cdc.connectors.…"))
+
+
+@pytest.mark.parametrize("how", ["option", "flink 2", "with a position", "neither"])
+def test_classes_of_flink_cdc_are_renamed_when_asked_or_for_flink_2(how: str, tmp_path: Path) -> None:
+    path = savepoint(tmp_path / "old", [(0, old_stream())], None)
+    writer = SavepointWriter.from_existing_savepoint(None, path)
+    if how in ("option", "with a position"):
+        writer.with_flink_cdc_classes()
+    if how == "flink 2":
+        writer.with_flink_version("2.3")
+    if how == "with a position":
+        writer.set_positions(UID, {"*": "0/5"})
+    notes = str(writer.plan())
+    assert ("classes of Flink CDC 3.1" in notes) is (how != "neither")
+    writer.write(tmp_path / "new")
+    ((_, value),) = stored(tmp_path / "new")
+    assert (b"com.ververica".hex().encode() in value) is (how == "neither")
+    assert (b"org.apache.flink.cdc".hex().encode() in value) is (how != "neither")
+    (row,) = stateproc.open(tmp_path / "new").offsets().to_pylist()
+    assert row["position"] == ("0/5" if how == "with a position" else "0/16E9058")
 
 
 def test_a_hybrid_source_moves_what_it_wraps(tmp_path: Path) -> None:
