@@ -17,6 +17,7 @@ from tests.helpers.flink.jars import cache
 from tests.helpers.markdown_fences import blocks, commands, matches
 from tests.helpers.paths import ROOT
 from tests.helpers.quick_java import QUICK_SPARK
+from tests.helpers.writers.source_savepoints import kinesis_savepoint, mysql_savepoint
 
 SECONDS = 600
 _SPARK = {
@@ -111,6 +112,11 @@ def _write_consumer(target: Path) -> None:
     writer.set_kafka_offsets("old-kafka", remove=["größe:0", "größe:1"]).write(target)
 
 
+_SOURCES = {
+    "savepoint-of-mysql-cdc": (mysql_savepoint, "customers-from-mysql"),
+    "savepoint-of-kinesis": (kinesis_savepoint, "orders-from-kinesis"),
+}
+"""Savepoints of sources that need a service."""
 _CONNECTORS = re.compile(r"^\$ .* connectors/", re.MULTILINE)
 """Commands on the savepoints of jobs with connectors."""
 
@@ -127,6 +133,9 @@ def folder_of(document: Path, folder: Path, snapshots: Path | None = None) -> Pa
         (folder / "tests").symlink_to(ROOT / "tests")
     if _CONSUMER in document.read_text(encoding="utf-8"):
         _write_consumer(folder / _CONSUMER)
+    for name, (write, uid) in _SOURCES.items():
+        if name in document.read_text(encoding="utf-8"):
+            write(folder / name, uid)
     if _CONNECTORS.search(document.read_text(encoding="utf-8")):
         unpack_connector_savepoints(folder / "connectors")
     if snapshots is not None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from stateproc.connectors.connector_format import FormatRole, Versioned
+from tests.helpers.connector_vectors import Vector, accepted, connector_vectors
 from tests.helpers.flink.connector_classes import CONNECTORS, Connector, asked
 from tests.unit.connectors.test_moved_positions import OLD_FACTORY, with_factory
-from tests.unit.connectors.vectors import Vector, accepted, connector_vectors
 
 pytestmark = pytest.mark.flink
 

@@ -14,7 +14,7 @@ from stateproc import OperatorBootstrap, SavepointWriter
 from stateproc.connectors.connector_format import written_version
 from stateproc.connectors.operator_states import enumerator_format
 from stateproc.snapshot.snapshot import Snapshot
-from tests.unit.connectors.vectors import Vector, accepted, connector_vectors
+from tests.helpers.connector_vectors import Vector, accepted, connector_vectors
 
 MANY = 10_000
 VECTORS = connector_vectors()

@@ -11,7 +11,7 @@ from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, F
 from stateproc.connectors.registry import CONNECTOR_FORMATS
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
 from stateproc.wire.output import Output
-from tests.unit.connectors.vectors import Vector, accepted, connector_vectors
+from tests.helpers.connector_vectors import Vector, accepted, connector_vectors
 
 GTIDS = "24bc7850-2c16-11e6-a073-0242ac110002:1-500:502-503,3e11fa47-71ca-11e1-9e33-c80aa9429562:1-9"
 TOKEN = '{"_data": "8264F1C0FF0000000A2B022C"}'

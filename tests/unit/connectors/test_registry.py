@@ -17,7 +17,7 @@ import pytest
 
 from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, Versioned
 from stateproc.connectors.registry import CONNECTOR_FORMATS, formats_of
-from tests.unit.connectors.vectors import accepted, connector_vectors
+from tests.helpers.connector_vectors import accepted, connector_vectors
 
 SAMPLES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[2] / "vectors/connector-formats.json").read_text(encoding="utf-8")

@@ -14,8 +14,8 @@ import pytest
 
 from stateproc.connectors.connector_format import FormatRole, Versioned
 from stateproc.connectors.registry import CONNECTOR_FORMATS, formats_of
+from tests.helpers.connector_vectors import ALSO, NAMES, Vector, accepted, connector_vectors
 from tests.helpers.sweeps import sample
-from tests.unit.connectors.vectors import ALSO, NAMES, Vector, accepted, connector_vectors
 
 ALL = connector_vectors()
 CASES = sample(ALL, lambda vector: [(vector.family, vector.role, vector.item.version, len(vector.item.payload) < 64)])

@@ -3,50 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import stateproc
-from stateproc import OperatorBootstrap, SavepointWriter, types
-from stateproc.connectors.connector_format import FormatRole, Versioned, coordinator_of, written_version
+from stateproc import SavepointWriter
+from stateproc.connectors.connector_format import FormatRole, Versioned, coordinator_of
 from stateproc.connectors.operator_states import SOURCE_STATE
 from stateproc.errors import InvalidOption, NotFound, UnsupportedSnapshot
 from stateproc.keygroups.operator_ids import operator_id
 from tests.helpers.command_runs import CommandRun, command_runner
+from tests.helpers.connector_vectors import accepted, connector_vectors
+from tests.helpers.writers.source_savepoints import OTHER, UID, source_savepoint, vector_item
 from tests.unit.connectors.test_moved_positions import OLD_FACTORY, with_factory
-from tests.unit.connectors.vectors import accepted, connector_vectors
-
-UID = "source"
-FOREIGN = "another"
 
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., CommandRun]:
     return command_runner(capfd, monkeypatch)
-
-
-def item(name: str, version: int | None = None) -> Versioned:
-    """The payload of a vector."""
-    found = (it.item for it in connector_vectors() if it.name == name and version in (None, it.item.version))
-    return next(found)
-
-
-def savepoint(path: Path, splits: Sequence[tuple[int, Versioned]], coordinator: bytes | None) -> Path:
-    """A savepoint with a source of two subtasks, and another operator."""
-    values = [written_version(split.version, split.payload) for _, split in splits]
-    subtasks = pa.array([subtask for subtask, _ in splits], pa.int32())
-    table = pa.table({"value": pa.array(values, pa.binary()), "subtask": subtasks})
-    source: Any = OperatorBootstrap().operator_list_state(SOURCE_STATE, table, type=types.BYTES, subtask="subtask")
-    source.source = None if coordinator is None else SimpleNamespace(coordinator=coordinator)
-    other = OperatorBootstrap().operator_list_state("numbers", pa.table({"value": pa.array([1, 2], pa.int64())}))
-    writer = SavepointWriter.new_savepoint(None, max_parallelism=8)
-    writer.with_operator(UID, source).with_operator(FOREIGN, other).with_parallelism(UID, 2).write(path)
-    return path
 
 
 def changed(path: Path, positions: dict[str, str], target: Path) -> Path:
@@ -85,7 +62,7 @@ def kinesis(tmp_path: Path) -> Path:
     enumerator = kinesis_enumerator()
     coordinator = coordinator_of(1, enumerator.version, enumerator.payload)
     splits = [(0, shard("shard-0")), (0, shard("shard-1")), (1, shard("shard-2"))]
-    return savepoint(tmp_path / "kinesis", splits, coordinator)
+    return source_savepoint(tmp_path / "kinesis", splits, coordinator)
 
 
 def test_readers_and_the_enumerator_move_together(kinesis: Path, tmp_path: Path) -> None:
@@ -154,12 +131,12 @@ def test_what_does_not_fit_is_refused_at_once(
 def test_sources_that_have_no_positions_are_refused(kinesis: Path, tmp_path: Path) -> None:
     writer = SavepointWriter.from_existing_savepoint(None, kinesis)
     with pytest.raises(InvalidOption, match="no state of a source with splits"):
-        writer.set_positions(FOREIGN, {"*": "latest"})
-    unknown = savepoint(tmp_path / "unknown", [(0, Versioned(3, b"what?"))], None)
+        writer.set_positions(OTHER, {"*": "latest"})
+    unknown = source_savepoint(tmp_path / "unknown", [(0, Versioned(3, b"what?"))], None)
     with pytest.raises(InvalidOption, match="splits of a connector that is not known"):
         SavepointWriter.from_existing_savepoint(None, unknown).set_positions(UID, {"*": "latest"})
     files = next(it for it in connector_vectors() if it.family == "filesource" and it.role is FormatRole.SPLIT)
-    source = savepoint(tmp_path / "files", [(0, files.item)], None)
+    source = source_savepoint(tmp_path / "files", [(0, files.item)], None)
     with pytest.raises(InvalidOption, match="splits of file, whose positions cannot be set"):
         SavepointWriter.from_existing_savepoint(None, source).set_positions(UID, {"*": "latest"})
 
@@ -168,14 +145,14 @@ def test_splits_that_only_the_coordinator_has_assigned_are_refused(tmp_path: Pat
     """Flink 1.13 and earlier: they would continue where they were."""
     enumerator = kinesis_enumerator()
     coordinator = coordinator_of(0, enumerator.version, enumerator.payload, (1).to_bytes(4, "big") + bytes(8))
-    path = savepoint(tmp_path / "old", [(0, shard("shard-0"))], coordinator)
+    path = source_savepoint(tmp_path / "old", [(0, shard("shard-0"))], coordinator)
     with pytest.raises(UnsupportedSnapshot, match="has assigned splits that its readers had not received"):
         SavepointWriter.from_existing_savepoint(None, path).set_positions(UID, {"*": "latest"})
 
 
 def test_a_source_that_reads_its_snapshot_has_no_stream_yet(tmp_path: Path) -> None:
-    chunk = item("mysql-snapshot-first-chunk")
-    path = savepoint(tmp_path / "chunks", [(0, chunk)], None)
+    chunk = vector_item("mysql-snapshot-first-chunk")
+    path = source_savepoint(tmp_path / "chunks", [(0, chunk)], None)
     with pytest.raises(InvalidOption, match="is a chunk of the snapshot") as caught:
         changed(path, {"*": "latest"}, tmp_path / "moved")
     assert (caught.value.where.operator, caught.value.where.state) == (operator_id(UID), SOURCE_STATE)
@@ -184,10 +161,10 @@ def test_a_source_that_reads_its_snapshot_has_no_stream_yet(tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["mysql-binlog-gtid", "postgres-stream", "mongodb-cdc-stream"])
 def test_a_stream_of_changes_moves_and_its_coordinator_stays(name: str, tmp_path: Path) -> None:
     family = name.partition("-")[0]
-    enumerator = item(f"{'mongodb-cdc' if family == 'mongodb' else family}-enumerator-hybrid-streaming"
+    enumerator = vector_item(f"{'mongodb-cdc' if family == 'mongodb' else family}-enumerator-hybrid-streaming"
                       if family != "mongodb" else "mongodb-cdc-enumerator-stream-only")  # fmt: skip
     coordinator = coordinator_of(1, enumerator.version, enumerator.payload)
-    path = savepoint(tmp_path / "cdc", [(1, item(name))], coordinator)
+    path = source_savepoint(tmp_path / "cdc", [(1, vector_item(name))], coordinator)
     text = {"mysql": "mysql-bin.000044:12", "postgres": "16/B374D848", "mongodb": "1767225600.7"}[family]
     (split, *_) = (name for name, (_, subtask) in positions(path).items() if subtask is not None)
     target = changed(path, {split: text}, tmp_path / "moved")
@@ -205,7 +182,7 @@ def old_stream() -> Versioned:
 
 @pytest.mark.parametrize("how", ["option", "flink 2", "with a position", "neither"])
 def test_classes_of_flink_cdc_are_renamed_when_asked_or_for_flink_2(how: str, tmp_path: Path) -> None:
-    path = savepoint(tmp_path / "old", [(0, old_stream())], None)
+    path = source_savepoint(tmp_path / "old", [(0, old_stream())], None)
     writer = SavepointWriter.from_existing_savepoint(None, path)
     if how in ("option", "with a position"):
         writer.with_flink_cdc_classes()
@@ -224,7 +201,7 @@ def test_classes_of_flink_cdc_are_renamed_when_asked_or_for_flink_2(how: str, tm
 
 
 def test_a_hybrid_source_moves_what_it_wraps(tmp_path: Path) -> None:
-    path = savepoint(tmp_path / "hybrid", [(0, item("hybrid-split-kafka"))], None)
+    path = source_savepoint(tmp_path / "hybrid", [(0, vector_item("hybrid-split-kafka"))], None)
     ((split, _),) = positions(path).items()
     target = changed(path, {split: "77"}, tmp_path / "moved")
     assert positions(target)[split] == ("77", 0)
@@ -232,7 +209,7 @@ def test_a_hybrid_source_moves_what_it_wraps(tmp_path: Path) -> None:
 
 def test_the_command_shows_and_writes_them(kinesis: Path, tmp_path: Path, run: Callable[..., CommandRun]) -> None:
     name = min(positions(kinesis))
-    arguments = ("set-offsets", str(kinesis), str(tmp_path / "moved"), "--uids", f"{UID},{FOREIGN}", "--uid", UID)
+    arguments = ("set-offsets", str(kinesis), str(tmp_path / "moved"), "--uids", f"{UID},{OTHER}", "--uid", UID)
     plan = json.loads(run(*arguments, "--position", f"{name}=at 5", "--plan", "--json").out)
     assert any(f"new positions {name}" in note and note.endswith("→ at 5") for note in plan["notes"])
     assert not (tmp_path / "moved").exists()

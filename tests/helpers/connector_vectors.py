@@ -11,7 +11,7 @@ from typing import Any
 from stateproc.connectors.connector_format import ConnectorFormat, FormatRole, FormatRow, Versioned
 from stateproc.connectors.registry import formats_of
 
-VECTORS = Path(__file__).parents[2] / "vectors"
+VECTORS = Path(__file__).parents[1] / "vectors"
 
 
 @dataclass(frozen=True)
