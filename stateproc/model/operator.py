@@ -7,8 +7,6 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from stateproc.connectors import read_coordinator
-from stateproc.connectors.operator_states import SOURCE_STATE, reader_connector
 from stateproc.errors import NotFound, SnapshotError, not_found
 from stateproc.keygroups.key_types import key_type_of
 from stateproc.metadata import OperatorEntry, SnapshotMetadata, file_bytes
@@ -400,6 +398,8 @@ class Operator:
         handle = self.metadata.coordinator
         if handle is None:
             return None
+        from stateproc.connectors.operator_states import read_coordinator  # Lazy: start-up.
+
         found = read_coordinator(handle.data, self.location.metadata_uri)
         if found["kind"] == "source" and found["decoded"] is None:
             # Some enumerators, such as empty ones, are identified by the splits of the readers only.
@@ -407,6 +407,8 @@ class Operator:
         return found
 
     def _reader_connector(self) -> str | None:
+        from stateproc.connectors.operator_states import SOURCE_STATE, reader_connector  # Lazy: start-up.
+
         for state in self.operator_states:
             if state.name == SOURCE_STATE and state.value_type == "byte[]":
                 try:

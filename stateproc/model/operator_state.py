@@ -10,8 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import values_array
-from stateproc.connectors import connector_columns
-from stateproc.connectors.operator_states import CONNECTOR_STATES
 from stateproc.errors import CorruptSnapshot, SnapshotError, Where
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo, read_operator_header
 from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
@@ -187,6 +185,8 @@ class OperatorState(State):
     @property
     def opened(self) -> pa.DataType | None:
         """The struct of a well-known format in the values (source splits, sink states); None for others."""
+        from stateproc.connectors.operator_states import CONNECTOR_STATES, connector_columns  # Lazy: start-up.
+
         known = CONNECTOR_STATES.get(self.name)
         if known is None or self.value_type != known.value_type:
             return None
@@ -287,6 +287,8 @@ class OpenedSplit:
         if not batches:
             return
         raw = pa.Table.from_batches(batches)
+        from stateproc.connectors.operator_states import connector_columns  # Lazy: start-up.
+
         columns = connector_columns(self.state, raw.column("value"))
         if columns is None:
             yield from raw.to_batches()
