@@ -20,7 +20,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels wheel wheels foreign-libraries test-wheels demo test test-numba test-fast test-spark test-flink test-acceptance test-cluster test-pyspark test-least test-newest test-pandas test-docs check-release lint format bench site docs clean
+.PHONY: help setup kernels wheel wheels foreign-libraries test-wheels demo fuzz test test-numba test-fast test-spark test-flink test-acceptance test-cluster test-pyspark test-least test-newest test-pandas test-docs check-release lint format bench site docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -122,6 +122,13 @@ test-cluster: setup ## a Spark standalone cluster: verbs, jobs, killed processes
 
 test-acceptance: setup ## every verb on every kind of snapshot in real Flink, a Kafka broker, kills; not part of make test
 	$(PYTEST) tests/acceptance
+
+# Of each target. Atheris has wheels for Python 3.10 to 3.13 on Linux.
+FUZZ_SECONDS ?= 60
+
+fuzz: setup ## all readers of bytes under inputs that reach more and more of them, FUZZ_SECONDS each; not part of make test
+	$(BIN)/python -m pip install --quiet 'atheris>=2.3,<4'
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 # What the unit tests import and no extra contains; not all of `dev`, in which pip would look for releases that fit those of s3fs.
 TEST_TOOLS := pytest pytest-xdist hypothesis 'polars>=2' flask flask-cors selenium nbformat 'setuptools>=77' packaging lief
