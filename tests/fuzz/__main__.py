@@ -139,6 +139,7 @@ def _child(name: str, seconds: int, *, checked: bool) -> int:
 
         stack.enter_context(checked_kernels())
         stack.enter_context(checked_reader_kernels())
+    others = [data[2:] for data in seeds]
     peak, seen = [_peak()], set[str]()
 
     def run(data: bytes) -> None:
@@ -156,6 +157,8 @@ def _child(name: str, seconds: int, *, checked: bool) -> int:
         rng = random.Random(seed)
         if rng.random() < 0.3 or len(data) < 3:
             return bytes(atheris.Mutate(data, most))
+        if target.damaged is not None and rng.random() < 0.8:
+            return (data[:2] + target.damaged(rng, data[2:], others))[:most]
         part = bytearray(data[2:])
         for _ in range(rng.choice((1, 1, 2, 3))):
             if part:

@@ -7,10 +7,11 @@ is what the subject reads. Subjects are files and vectors that real Flink and re
 from __future__ import annotations
 
 import json
+import random
 import tarfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from stateproc.serializers import LayoutContext, Serializer, read_snapshot
 from stateproc.wire import Cursor
 from stateproc.wire.java_plain import to_plain
 from stateproc.wire.java_stream import read_java_object
+from tests.fuzz.text_mutations import damaged_document, damaged_expression
 from tests.helpers.connector_vectors import connector_vectors
 from tests.helpers.damage import corpus
 from tests.helpers.damage.child_processes import outcome
@@ -53,11 +55,13 @@ class FuzzTarget:
         name: The name on the command line.
         subjects: Its readers, made when they are needed.
         places: Whether errors name file and offset, as those of whole files do.
+        damaged: What damages an input so that most of its form is kept, given other inputs, too.
     """
 
     name: str
     subjects: Callable[[], tuple[Subject, ...]]
     places: bool = False
+    damaged: Callable[[random.Random, bytes, Sequence[bytes]], bytes] | None = None
 
     def inputs(self) -> Iterator[bytes]:
         """Yield the inputs that fuzzing begins with."""
@@ -296,8 +300,8 @@ TARGETS = {
         FuzzTarget("row-data", _row_data),
         FuzzTarget("java-objects", _java),
         FuzzTarget("connectors", _connectors),
-        FuzzTarget("jobs", _jobs),
-        FuzzTarget("conditions", _conditions),
-        FuzzTarget("plans", _plans),
+        FuzzTarget("jobs", _jobs, damaged=damaged_document),
+        FuzzTarget("conditions", _conditions, damaged=damaged_expression),
+        FuzzTarget("plans", _plans, damaged=partial(damaged_document, opening="{")),
     )
 }
