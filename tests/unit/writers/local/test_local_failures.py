@@ -210,7 +210,7 @@ def test_the_number_of_threads_is_that_of_the_cores() -> None:
 
 @pytest.mark.parametrize(
     ("megabytes", "threads", "held"),
-    [(1, 2, 8), (300, 2, 8), (2_000, 2, 31), (100_000, 2, 64), (None, 2, 32), (None, 16, 8)],
+    [(1, 2, 8), (300, 2, 8), (1_000, 2, 15), (100_000, 2, 24), (100_000, 3, 16), (None, 2, 24), (None, 16, 8)],
 )
 def test_buffered_bytes_are_bounded(megabytes: int | None, threads: int, held: int) -> None:
     stored = None if megabytes is None else megabytes << 20
