@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 SMALL_READ = 64 << 10
@@ -34,6 +35,7 @@ class RemoteMemory:
         self._reads: OrderedDict[Read, bytes] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
+        self._requested: dict[Read, threading.Lock] = {}
 
     def __reduce__(self) -> tuple[type[RemoteMemory], tuple[()]]:
         return RemoteMemory, ()
@@ -56,6 +58,22 @@ class RemoteMemory:
     def add_move(self, directory: str, places: int, index: int) -> None:
         """Remember which of several places had a file of this directory."""
         self._moves[directory, places] = index
+
+    def read_once(self, read: Read, request: Callable[[], bytes]) -> bytes:
+        """Return what a small read returns; threads that want the same bytes at a time wait for one request."""
+        data = self.read(read)
+        if data is not None:
+            return data
+        with self._lock:
+            turn = self._requested.setdefault(read, threading.Lock())
+        with turn:
+            data = self.read(read)
+            if data is None:
+                data = request()
+                self.add_read(read, data)
+        with self._lock:
+            self._requested.pop(read, None)
+        return data
 
     def read(self, read: Read) -> bytes | None:
         """Return what a small read returned; None if it is not kept."""

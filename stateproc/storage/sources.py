@@ -162,11 +162,7 @@ class FileSource:
             return path.read_concurrently(start, end)
         if path.is_local or end - start > SMALL_READ:
             return path.read_range(start, end)
-        data = self.memory.read((uri, start, end))
-        if data is None:
-            data = path.read_range(start, end)
-            self.memory.add_read((uri, start, end), data)
-        return data
+        return self.memory.read_once((uri, start, end), lambda: path.read_range(start, end))
 
     def read_into(self, start: int, target: memoryview) -> None:
         """Fill ``target`` with the bytes from ``start`` on, where that spares the memory for another copy."""

@@ -245,8 +245,8 @@ _LEAST_HELD, _MOST_HELD, _ALL_HELD = 8 << 20, 24 << 20, 48 << 20
 """Bytes of entries that each thread buffers before it spills them, and the most of all threads.
 
 5 million entries of 60 bytes take 2.0 s of CPU with 8 MB and 2.4 s with 32 MB, most of it in the kernel. But entries of
-a key group are then read from more places, so that more bytes are buffered for large state: 80 million take 16 s and 324
-MB with 24 MB in each of two threads, 20 s and 611 MB with 64 MB.
+a key group are then read from more places, so that more bytes are buffered for large state: 80 million take 16 s and
+324 MB with 24 MB in each of two threads, 20 s and 611 MB with 64 MB.
 """
 _BATCHES = 64
 """The number of batches in temporary files that does not slow down reading."""

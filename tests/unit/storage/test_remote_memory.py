@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import pickle
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -107,3 +110,36 @@ def test_commands_look_for_each_file_once_and_make_few_reads(
         searched = [name for name in count.lookups if "_metadata" not in name and name != str(path)]
         assert len(searched) <= sides * (len(set(searched)) + 2)
         assert len(count.requests) <= sides * reads, (command, len(count.requests))
+
+
+def test_threads_that_want_the_same_bytes_make_one_request() -> None:
+    memory, requests, ready = RemoteMemory(), [], threading.Barrier(8)
+    wanted = ("s3://b/c", 0, 3)
+
+    def request() -> bytes:
+        requests.append(threading.get_ident())
+        time.sleep(0.05)
+        return b"abc"
+
+    def read(_: int) -> bytes:
+        ready.wait()
+        return memory.read_once(wanted, request)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(read, range(8))) == [b"abc"] * 8
+    assert len(requests) == 1
+    assert memory.read_once(wanted, request) == b"abc" and len(requests) == 1
+
+
+def test_a_request_that_fails_is_made_again_by_the_next() -> None:
+    memory, outcomes = RemoteMemory(), [OSError("cut"), b"abc"]
+
+    def request() -> bytes:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, OSError):
+            raise outcome
+        return bytes(outcome)
+
+    with pytest.raises(OSError, match="cut"):
+        memory.read_once(("s3://b/c", 0, 3), request)
+    assert memory.read_once(("s3://b/c", 0, 3), request) == b"abc"
