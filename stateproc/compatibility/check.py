@@ -12,6 +12,7 @@ from stateproc.compatibility.declared_job import (
     same_job_on,
 )
 from stateproc.compatibility.expected_job import as_stored
+from stateproc.compatibility.source_rules import source_obstacle
 from stateproc.compatibility.state_rules import Finding, check_keys, check_state, fix_of_keys
 from stateproc.compatibility.storage_rules import operator_obstacle, snapshot_obstacle
 from stateproc.compatibility.value_comparison import rows_differ
@@ -170,6 +171,8 @@ class _OperatorRun:
     def run(self) -> OperatorCheck:
         """Return the verdict."""
         obstacle = operator_obstacle(self.snapshot, self.operator, self.comparison.release)
+        if obstacle is None and self.new is not None:
+            obstacle = source_obstacle(self.snapshot, self.operator, self.comparison.release)
         if obstacle is not None:
             return self._whole(Verdict.REFUSED, obstacle.reason, obstacle.exception, obstacle.fix)
         if self.new is None:

@@ -337,6 +337,12 @@ _FACTORY = ("base.source.meta.offset.OffsetFactory", 1)
 """Their superclass."""
 
 
+def names_old_classes(splits: Iterable[bytes | None]) -> bool:
+    """Return whether splits name classes of the old package: in Java streams, in hex digits."""
+    wanted = OLD_PACKAGE.encode().hex().encode()
+    return any(wanted in data for data in splits if data is not None)
+
+
 def _factory_stream(name: str) -> bytes:
     """Return the Java object stream of an offset factory of the new package; factories have no fields."""
     classes = [(name, _FACTORIES[name]), _FACTORY]

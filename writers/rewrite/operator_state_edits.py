@@ -26,7 +26,7 @@ from stateproc.writers.rewrite.operator_state_copy import (
     repartitioned,
     subtask_states,
 )
-from stateproc.writers.rewrite.source_positions import SourceSplits, names_old_classes, source_splits
+from stateproc.writers.rewrite.source_positions import SourceSplits, has_old_classes, source_splits
 from stateproc.writers.rewrite.type_evolution import ElementEvolution, element_evolution
 
 KafkaState = KafkaSourceState | KafkaConsumerState
@@ -56,7 +56,7 @@ def writes_operator_state(operator: ExistingOperator, parallelism: int, release:
 def renames_classes(operator: ExistingOperator, release: Release) -> bool:
     """Whether splits that Flink CDC 2 wrote get the class names of 3.1 and later, which is the one for Flink 2."""
     wanted = operator.edits.cdc_classes or operator.upgrade(release) is not None
-    return wanted and names_old_classes(operator.operator)
+    return wanted and has_old_classes(operator.operator)
 
 
 def element_problems(operator: ExistingOperator, release: Release) -> Iterator[ConversionProblem]:

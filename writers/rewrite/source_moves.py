@@ -88,6 +88,10 @@ def consumed_shards(operator: Operator, stream_arn: str | None) -> Shards:
     """
     where = Where(operator=operator.display, state=KINESIS_STATE)
     values = operator.operator_state(KINESIS_STATE).to_arrow().column("value").to_pylist()
+    if None in values:  # with on_error='null'
+        raise UnsupportedSnapshot(
+            "a shard cannot be decoded", where=where, advice="open the snapshot without on_error to see why"
+        )
     rows = {_place(row): row for row in values}
     streams = sorted({stream for stream, _ in rows})
     if len(streams) != 1:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stateproc.connectors.cdc import OLD_PACKAGE
+from stateproc.connectors.cdc import names_old_classes
 from stateproc.connectors.connector_format import (
     ConnectorFormat,
     FormatRow,
@@ -31,7 +31,7 @@ from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot
 from stateproc.metadata.handles import ByteStreamHandle
 from stateproc.model.operator import Operator
 from stateproc.wire import Cursor, Output
-from stateproc.writers.rewrite.operator_state_copy import GivenElements, merged_operator_header, raw_elements
+from stateproc.writers.rewrite.operator_state_copy import GivenElements, raw_elements
 
 Positions = Mapping[str, str]
 """Split → where it continues. A split may be a pattern: ``*`` is any text."""
@@ -200,7 +200,7 @@ def source_splits(operator: Operator) -> SourceSplits:
         UnsupportedSnapshot: Its coordinator has assignments that readers do not have yet (Flink 1.13 and earlier).
         CorruptSnapshot, MissingFile: Its state cannot be read.
     """
-    if SOURCE_STATE not in [info.name for info in merged_operator_header(operator).states]:
+    if not _has_splits(operator):
         raise _no_source(operator, "no state of a source with splits")
     elements = list(reader_elements(operator))
     decoded = decoded_elements(SOURCE_STATE, [value for _, _, value in elements])
@@ -235,14 +235,17 @@ def reader_elements(operator: Operator) -> Iterator[tuple[int, bytes, bytes]]:
                 yield part.subtask, stored, data
 
 
-_OLD_CLASSES = OLD_PACKAGE.encode().hex().encode()
-
-
-def names_old_classes(operator: Operator) -> bool:
+def has_old_classes(operator: Operator) -> bool:
     """Return whether splits name classes of Flink CDC before 3.1. Raises CorruptSnapshot, MissingFile."""
-    if operator.unreadable_operator_files or SOURCE_STATE not in [state.name for state in operator.operator_states]:
+    if operator.unreadable_operator_files or not _has_splits(operator):
         return False
-    return any(_OLD_CLASSES in data for _, _, data in reader_elements(operator))
+    return names_old_classes(data for _, _, data in reader_elements(operator))
+
+
+def _has_splits(operator: Operator) -> bool:
+    """Return whether an operator is a source with splits: users' own states may have the name of theirs, too."""
+    states = (state for state in operator.operator_states if state.name == SOURCE_STATE)
+    return any(state.value_type == "byte[]" and state.distribution == "split" for state in states)
 
 
 def written_element(item: Versioned) -> bytes:

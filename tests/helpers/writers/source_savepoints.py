@@ -12,9 +12,16 @@ import pyarrow as pa
 from stateproc import OperatorBootstrap, SavepointWriter, types
 from stateproc.connectors.connector_format import Versioned, coordinator_of, written_version
 from stateproc.connectors.operator_states import SOURCE_STATE
-from tests.helpers.connector_vectors import connector_vectors
+from tests.helpers.connector_vectors import accepted, connector_vectors
 
 UID, OTHER = "source", "another"
+OLD_FACTORY = bytes.fromhex(
+    "aced000573720049636f6d2e7665727665726963612e6364632e636f6e6e6563746f72732e706f7374677265732e736f757263652e6f6666"
+    "7365742e506f7374677265734f6666736574466163746f727990aa949745b2b8f802000078720042636f6d2e7665727665726963612e6364"
+    "632e636f6e6e6563746f72732e626173652e736f757263652e6d6574612e6f66667365742e4f6666736574466163746f7279000000000000"
+    "00010200007870"
+)
+"""What Java writes of com.ververica.cdc's PostgresOffsetFactory of 2.4.2."""
 
 
 def vector_item(name: str, version: int | None = None) -> Versioned:
@@ -42,6 +49,24 @@ def mysql_savepoint(path: Path, uid: str) -> Path:
     enumerator = vector_item("mysql-enumerator-hybrid-streaming")
     coordinator = coordinator_of(1, enumerator.version, enumerator.payload)
     return source_savepoint(path, [(0, vector_item("mysql-binlog-gtid"))], coordinator, uid)
+
+
+def postgres_savepoint(path: Path, uid: str) -> Path:
+    """A Postgres source of Flink CDC 3.5 that streams."""
+    return source_savepoint(path, [(0, vector_item("postgres-stream", 6))], None, uid)
+
+
+def old_postgres_split() -> Versioned:
+    """A split as Flink CDC 2.4 has it: version 4, with a class of its package."""
+    found = next(it for it in connector_vectors() if it.name == "postgres-stream" and it.item.version == 6)
+    known, row = accepted(found)
+    finished = [{**item, "factory_stream": OLD_FACTORY} for item in row["finished_splits"]]
+    return known.write(4, {**row, "finished_splits": finished})
+
+
+def old_postgres_savepoint(path: Path, uid: str = UID) -> Path:
+    """A Postgres source of Flink CDC 2.4 that streams."""
+    return source_savepoint(path, [(0, old_postgres_split())], None, uid)
 
 
 def kinesis_savepoint(path: Path, uid: str) -> Path:

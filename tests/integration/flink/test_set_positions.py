@@ -10,7 +10,7 @@ import pytest
 from stateproc.connectors.connector_format import FormatRole, Versioned
 from tests.helpers.connector_vectors import Vector, accepted, connector_vectors
 from tests.helpers.flink.connector_classes import CONNECTORS, Connector, asked
-from tests.unit.connectors.test_moved_positions import OLD_FACTORY, with_factory
+from tests.helpers.writers.source_savepoints import OLD_FACTORY, old_postgres_split
 
 pytestmark = pytest.mark.flink
 
@@ -68,7 +68,7 @@ def test_flink_cdc_3_reads_the_splits_of_2_with_other_names_of_classes_only() ->
                 for release in ("2.4.2", "3.5.0"))  # fmt: skip
     (vector,) = (item for item in splits(new) if item.name == "postgres-stream")
     known, row = accepted(vector)
-    item = known.write(4, with_factory(row, OLD_FACTORY, ""))
+    item = old_postgres_split()
     ((offset, _, written),) = asked(old, [f"4\t{item.payload.hex()}\tx"])
     assert bytes.fromhex(written).count(OLD_FACTORY.hex().encode()) == len(row["finished_splits"])
     with pytest.raises(subprocess.CalledProcessError) as caught:

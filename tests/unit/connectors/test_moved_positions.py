@@ -12,6 +12,7 @@ from stateproc.connectors.registry import CONNECTOR_FORMATS
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
 from stateproc.wire.output import Output
 from tests.helpers.connector_vectors import Vector, accepted, connector_vectors
+from tests.helpers.writers.source_savepoints import OLD_FACTORY
 
 GTIDS = "24bc7850-2c16-11e6-a073-0242ac110002:1-500:502-503,3e11fa47-71ca-11e1-9e33-c80aa9429562:1-9"
 TOKEN = '{"_data": "8264F1C0FF0000000A2B022C"}'
@@ -240,15 +241,6 @@ def test_cautions_say_what_a_position_means() -> None:
         found = list(known.cautions(moved(known, row, text)))
         assert len(found) == len(expected)
         assert all(words in said for words, said in zip(expected, found, strict=True))
-
-
-OLD_FACTORY = bytes.fromhex(
-    "aced000573720049636f6d2e7665727665726963612e6364632e636f6e6e6563746f72732e706f7374677265732e736f757263652e6f6666"
-    "7365742e506f7374677265734f6666736574466163746f727990aa949745b2b8f802000078720042636f6d2e7665727665726963612e6364"
-    "632e636f6e6e6563746f72732e626173652e736f757263652e6d6574612e6f66667365742e4f6666736574466163746f7279000000000000"
-    "00010200007870"
-)
-"""What Java writes of com.ververica.cdc's PostgresOffsetFactory of 2.4.2."""
 
 
 def with_factory(row: FormatRow, stream: bytes, name: str) -> FormatRow:

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import stateproc
-from stateproc import SavepointWriter
+from stateproc import OperatorBootstrap, SavepointWriter
 from stateproc.connectors.connector_format import FormatRole, Versioned, coordinator_of
 from stateproc.connectors.operator_states import SOURCE_STATE
 from stateproc.errors import InvalidOption, NotFound, UnsupportedSnapshot
 from stateproc.keygroups.operator_ids import operator_id
 from tests.helpers.command_runs import CommandRun, command_runner
 from tests.helpers.connector_vectors import accepted, connector_vectors
-from tests.helpers.writers.source_savepoints import OTHER, UID, source_savepoint, vector_item
-from tests.unit.connectors.test_moved_positions import OLD_FACTORY, with_factory
+from tests.helpers.writers.source_savepoints import OTHER, UID, old_postgres_split, source_savepoint, vector_item
 
 
 @pytest.fixture
@@ -173,16 +173,9 @@ def test_a_stream_of_changes_moves_and_its_coordinator_stays(name: str, tmp_path
     assert before == after
 
 
-def old_stream() -> Versioned:
-    """A stream split that Flink CDC 2 wrote of Postgres: version 4, with a class of its package."""
-    found = next(it for it in connector_vectors() if it.name == "postgres-stream" and it.item.version == 6)
-    known, row = accepted(found)
-    return known.write(4, with_factory(row, OLD_FACTORY, "com.ververica.cdc.connectors.…"))
-
-
 @pytest.mark.parametrize("how", ["option", "flink 2", "with a position", "neither"])
 def test_classes_of_flink_cdc_are_renamed_when_asked_or_for_flink_2(how: str, tmp_path: Path) -> None:
-    path = source_savepoint(tmp_path / "old", [(0, old_stream())], None)
+    path = source_savepoint(tmp_path / "old", [(0, old_postgres_split())], None)
     writer = SavepointWriter.from_existing_savepoint(None, path)
     if how in ("option", "with a position"):
         writer.with_flink_cdc_classes()
@@ -198,6 +191,21 @@ def test_classes_of_flink_cdc_are_renamed_when_asked_or_for_flink_2(how: str, tm
     assert (b"org.apache.flink.cdc".hex().encode() in value) is (how != "neither")
     (row,) = stateproc.open(tmp_path / "new").offsets().to_pylist()
     assert row["position"] == ("0/5" if how == "with a position" else "0/16E9058")
+
+
+def test_a_state_of_ones_own_with_the_name_of_a_sources_is_left_alone(tmp_path: Path) -> None:
+    """An upgrade looks for classes of Flink CDC in states of sources only."""
+    rows = pa.table({"value": ["com.ververica.cdc.connectors.", ""]})
+    for number, add in enumerate((OperatorBootstrap.operator_list_state, OperatorBootstrap.union_list_state)):
+        path, target = tmp_path / f"own-{number}", tmp_path / f"new-{number}"
+        writer = SavepointWriter.new_savepoint(None).with_flink_version("1.20")
+        writer.with_operator(UID, add(OperatorBootstrap(), SOURCE_STATE, rows)).write(path)
+        changed = SavepointWriter.from_existing_savepoint(None, path).with_flink_version("2.3")
+        changed.with_flink_cdc_classes().write(target)
+        for state in (stateproc.open(it).operator(UID).operator_state(SOURCE_STATE) for it in (path, target)):
+            assert sorted(state.to_arrow().column("value").to_pylist()) == ["", "com.ververica.cdc.connectors."]
+        with pytest.raises(InvalidOption, match="no state of a source with splits"):
+            SavepointWriter.from_existing_savepoint(None, path).set_positions(UID, {"*": "latest"})
 
 
 def test_a_hybrid_source_moves_what_it_wraps(tmp_path: Path) -> None:
