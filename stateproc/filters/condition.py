@@ -327,8 +327,9 @@ def _shape(statement: Node) -> Node:
 
 
 def _statement(sql: str) -> Node:
+    """Return the syntax tree; empty if DuckDB writes none, as of constants like b'ä'."""
     row = connection().execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()[0]
-    found: Node = json.loads(row[0])
+    found: Node = json.loads(row[0] or "{}")
     return found
 
 
@@ -342,6 +343,10 @@ def _tree(text: str, sql: str, offsets: tuple[tuple[int, int], ...]) -> Node:
         raise located_error(
             text, offsets, None, "the condition is nested too deeply" if deep else str(error)
         ) from error
+    if not statement:
+        raise located_error(
+            text, offsets, None, "a constant of bits or bytes has other characters than ASCII: b'…', x'…'"
+        )
     if statement.get("error"):
         location = statement.get("position")
         message = re.sub(r"^syntax error at end of input$", "expected a value", str(statement["error_message"]))

@@ -23,7 +23,8 @@ from stateproc.filters.condition import parse
 from stateproc.jobs.job_document import parse_document
 from stateproc.jobs.job_model import job_of
 from stateproc.jobs.job_schema import validate
-from stateproc.query_plans import query_names, read_plan
+from stateproc.query_plans import read_plan
+from stateproc.query_plans.plan_matching import matched_plans
 from stateproc.serializers import LayoutContext, Serializer, read_snapshot
 from stateproc.wire import Cursor
 from stateproc.wire.java_plain import to_plain
@@ -268,7 +269,8 @@ def _conditions() -> tuple[Subject, ...]:
 
 
 def _read_query_plan(data: bytes) -> None:
-    query_names(read_plan("{" + data.decode("utf-8", "replace")), [])
+    plan = read_plan("{" + data.decode("utf-8", "replace"))
+    matched_plans(plan, plan, {})
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import re
@@ -16,6 +17,8 @@ _VALUES: tuple[Any, ...] = (
     {}, [[]], {"": None}, [None], ["x"], {"x": {}},
 )  # fmt: skip
 _DEEPEST = 40
+_LARGEST = 1 << 16
+"""Larger documents are left to other damage: most of the time would be spent on copies."""
 
 
 def damaged_document(rng: random.Random, data: bytes, others: Sequence[bytes], opening: str = "") -> bytes:
@@ -27,7 +30,7 @@ def damaged_document(rng: random.Random, data: bytes, others: Sequence[bytes], o
         others: Documents whose parts take the place of some.
         opening: What the reader puts before the document, which therefore begins after it.
     """
-    tree = _tree(opening, data)
+    tree = _tree(opening, data) if len(data) <= _LARGEST else None
     if not isinstance(tree, dict | list):
         return data
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
@@ -37,12 +40,13 @@ def damaged_document(rng: random.Random, data: bytes, others: Sequence[bytes], o
         owner, at = rng.choice(places)
         choice = rng.random()
         if choice < 0.3:
-            owner[at] = rng.choice(_VALUES)
+            owner[at] = copy.deepcopy(rng.choice(_VALUES))  # It is changed in its turn.
         elif choice < 0.55:
             other, place = rng.choice(places)
             owner[at] = json.loads(json.dumps(other[place], default=str))
         elif choice < 0.7:
-            donor = _tree(opening, rng.choice(others))
+            text = rng.choice(others)
+            donor = _tree(opening, text) if len(text) <= _LARGEST else None
             parts = list(_places(donor))
             if parts:
                 other, place = rng.choice(parts)
@@ -50,7 +54,8 @@ def damaged_document(rng: random.Random, data: bytes, others: Sequence[bytes], o
         elif choice < 0.85:
             del owner[at]
         elif isinstance(owner, dict):
-            owner[rng.choice([str(key) for key in owner])] = owner.pop(at)
+            other = rng.choice([str(key) for key in owner])
+            owner[other] = owner.pop(at)
         else:
             owner.insert(at, owner[at])
     text = json.dumps(tree, default=str, ensure_ascii=rng.random() < 0.5)

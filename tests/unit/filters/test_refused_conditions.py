@@ -67,6 +67,8 @@ def test_whatever_reads_something_else_than_the_row_is_refused(text: str) -> Non
     ("text", "says"),
     [
         ("nope = 1", "no column 'nope'"),
+        ("s = b'ä'", "a constant of bits or bytes has other characters than ASCII"),
+        ("b'\ufffd\ufffd\ufffd'", "a constant of bits or bytes has other characters than ASCII"),
         ("st.nope = 1", "no field 'nope' in st"),
         ("st['nope'] = 1", "no field 'nope' in st"),
         ("nope(n) = 1", "the function nope is not supported"),
