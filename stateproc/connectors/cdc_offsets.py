@@ -94,10 +94,12 @@ def _mysql(found: dict[str, str | None]) -> tuple[str, str | None]:
 # Offsets for positions that are given.
 
 _UUID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-_GTIDS = re.compile(rf"{_UUID}(?::[a-z_]\w*)?(?::\d+(?:-\d+)?)+(?:,{_UUID}(?::[a-z_]\w*)?(?::\d+(?:-\d+)?)+)*")
-_FILE_POS = re.compile(r"([^:]+):(\d{1,19})")
+_GTIDS = re.compile(
+    rf"{_UUID}(?::[a-z_]\w*)?(?::\d+(?:-\d+)?)+(?:,{_UUID}(?::[a-z_]\w*)?(?::\d+(?:-\d+)?)+)*", re.ASCII
+)
+_FILE_POS = re.compile(r"([^:\s\ud800-\udfff]+):(\d{1,19})", re.ASCII)
 _LSN = re.compile(r"([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})")
-_BSON_TIMESTAMP = re.compile(r"(\d{1,10})\.(\d{1,10})")
+_BSON_TIMESTAMP = re.compile(r"(\d{1,10})\.(\d{1,10})", re.ASCII)
 _TOKEN = re.compile(r"82([0-9A-Fa-f]{8})([0-9A-Fa-f]{8})(?:[0-9A-Fa-f]{2})*")
 _FILE_AND_POS = {"file", "pos"}
 _LONGS, _INTS = 1 << 63, 1 << 31
@@ -143,7 +145,7 @@ def _postgres_offset(text: str) -> Offset:
 
 
 def _oracle_offset(text: str) -> Offset:
-    if not re.fullmatch(r"\d{1,19}", text) or not 0 < int(text) < _LONGS:
+    if not re.fullmatch(r"[0-9]{1,19}", text) or not 0 < int(text) < _LONGS:
         raise position_error(text, "Oracle", ["an SCN, a whole number such as 2868546"])
     return {"scn": str(int(text)), "commit_scn": "0", "lcr_position": None}
 

@@ -104,7 +104,7 @@ def _moved(row: FormatRow, text: str) -> FormatRow:
     """Return a partition that continues at an offset or a marker. Raises InvalidOption."""
     markers = {word: marker for marker, word in MARKERS.items()}
     offset = markers.get(text)
-    if offset is None and re.fullmatch(r"\d{1,19}", text) and int(text) < 1 << 63:
+    if offset is None and re.fullmatch(r"[0-9]{1,19}", text) and int(text) < 1 << 63:
         offset = int(text)
     if offset is None:
         raise position_error(text, "a Kafka partition", ["an offset, a whole number from 0", *markers])

@@ -101,7 +101,7 @@ def _name(row: FormatRow) -> str:
 
 
 _MARKERS = {"latest": "LATEST", "trim_horizon": "TRIM_HORIZON"}
-_NUMBER = re.compile(r"(at|after) (\d{1,60})")
+_NUMBER = re.compile(r"(at|after) ([0-9]{1,60})")
 
 
 def _moved(row: FormatRow, text: str) -> FormatRow:
@@ -117,7 +117,7 @@ def _moved(row: FormatRow, text: str) -> FormatRow:
         return {**moved, "position_type": _MARKERS[text.lower()]}
     if number is not None:
         return {**moved, "position_type": f"{number[1].upper()}_SEQUENCE_NUMBER", "sequence_number": number[2]}
-    if at is not None:
+    if at is not None and at >= 0:
         return {**moved, "position_type": "AT_TIMESTAMP", "timestamp_ms": at}
     forms = ["latest", "trim_horizon", "'at' or 'after' and a sequence number", "a time such as 2026-01-31T12:00:00Z"]
     raise position_error(text, "a Kinesis shard", forms)

@@ -120,7 +120,7 @@ def _positions(row: FormatRow) -> Iterator[Position]:
     yield Position(_name(row), "message id", at, stops_at=None if stop in ("", "NeverStopCursor") else stop)
 
 
-_AFTER = re.compile(r"after (\d{1,19}):(\d{1,19})")
+_AFTER = re.compile(r"after ([0-9]{1,19}):([0-9]{1,19})")
 
 
 def _moved(row: FormatRow, text: str) -> FormatRow:

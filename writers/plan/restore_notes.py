@@ -134,7 +134,7 @@ def _position_notes(display: str, before: SourceSplits, after: SourceSplits) -> 
     if changes:
         more = f" and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
         yield f"{display}: new positions {', '.join(changes[:_SHOWN])}{more}"
-    for caution in itertools.islice(after.cautions(list(moved)), _SHOWN):
+    for caution in itertools.islice(after.cautions(moved.keys()), _SHOWN):
         yield f"{display}: {caution}"
 
 

@@ -8,7 +8,7 @@ versions stay those that are found, and splits that do not change keep their byt
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stateproc.connectors.cdc import names_old_classes
@@ -86,7 +86,7 @@ class SourceSplits:
         """The splits whose positions can be set."""
         return tuple(self.positions)
 
-    def cautions(self, names: Sequence[str]) -> Iterator[str]:
+    def cautions(self, names: Collection[str]) -> Iterator[str]:
         """Yield what to know of splits whose positions were set."""
         for item in self.splits:
             for name in self._names(item):
@@ -177,7 +177,8 @@ class SourceSplits:
 
 def _wanted(edit: Positions, known: Sequence[str], operator: str) -> dict[str, str]:
     """Return the position of each split that is named, by name or by pattern. Raises NotFound, InvalidOption."""
-    named = {name: text for name, text in edit.items() if name in known}
+    held = frozenset(known)
+    named = {name: text for name, text in edit.items() if name in held}
     matched: dict[str, str] = {}
     for pattern in edit.keys() - named.keys():
         expression = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)

@@ -59,12 +59,14 @@ MOVES: dict[str, dict[str, tuple[str, str | None]]] = {
 """Family of vectors → text → kind and position as `stateproc offsets` shows them."""
 NO_POSITIONS = {
     "mysql-cdc": ["", "x", "mysql-bin.000044", "mysql-bin.000044:-1", "a:9223372036854775808", "2026-01-31T12:00:00",
-                  "2026-01-31", "1969-12-31T23:59:59Z", "24bc7850-2c16-11e6-a073-0242ac110002:", "LATEST", ":4"],
+                  "2026-01-31", "1969-12-31T23:59:59Z", "24bc7850-2c16-11e6-a073-0242ac110002:", "LATEST", ":4",
+                  "a\ud800.1:4", "a.1:\u0661", "a b.1:4", "24bc7850-2c16-11e6-a073-0242ac110002:\u0661"],
     "postgres-cdc": ["", "0/0", "23876544", "earliest", "16/B374D8481", "FFFFFFFF/FFFFFFFF", "7FFFFFFF/FFFFFFFF"],
-    "oracle-cdc": ["", "0", "-1", "latest", "9223372036854775808", "1.5"],
+    "oracle-cdc": ["", "0", "-1", "latest", "9223372036854775808", "1.5", "\u0661"],
     "mongodb-cdc": ["", "{}", "[]", '{"_data": "826"}', '{"_data": 5}', '{"_data": "8264F1C0FF0000000A", "x": 1}',
                     "0.1", "2147483647.1", "5.2147483648", "latest", "[" * 5000],
-    "kinesis-streams": ["", "49590338", "at", "at x", "at 1" + "0" * 60, "earliest", "2026-01-31T12:00:00"],
+    "kinesis-streams": ["", "49590338", "at", "at x", "at 1" + "0" * 60, "at \u0661", "earliest",
+                        "2026-01-31T12:00:00", "1969-12-31T23:59:59Z"],
     "pulsar": ["", "latest", "5123:77", "after 5123", "after 5123:77:1", "after 9223372036854775807:0", "after -1:0"],
     "kafka": ["", "-1", "9223372036854775808", "1.5", "earlier", "2026-01-31T12:00:00Z"],
 }  # fmt: skip
