@@ -241,6 +241,13 @@ class EntryTable:
         """The bytes of all keys and values."""
         return int(self.table[KEY_SIZE].sum() + self.table[VALUE_SIZE].sum())
 
+    def part(self, rows: Longs) -> EntryTable:
+        """Return some entries in this order, copied if they alone would keep much larger buffers in memory."""
+        found = EntryTable(np.ascontiguousarray(self.table[:, rows]), self.key_groups[rows], self.buffers)
+        if found.content_bytes * _SPARSE >= sum(map(_size_of, self.buffers)):
+            return found
+        return entries_of_chunk(found.packed())
+
     def packed(self, rows: Longs | None = None) -> RawEntries:
         """Copy entries into one buffer.
 
@@ -270,7 +277,10 @@ def entries_of_chunk(chunk: RawEntries) -> EntryTable:
     """Return entries as a table: in the buffer that they were read into, if most of it is theirs, else copied."""
     starts, stops, at, ends = chunk.ranges
     base = chunk.data.ctypes.data
-    table = np.stack([base + starts, stops - starts, base + at, ends - at])
+    table = np.empty((4, len(chunk)), dtype=np.int64)
+    for low, high, row in ((starts, stops, KEY_AT), (at, ends, VALUE_AT)):
+        np.add(low, base, out=table[row])
+        np.subtract(high, low, out=table[row + 1])
     data: object = chunk.data
     if int(table[KEY_SIZE].sum() + table[VALUE_SIZE].sum()) * _SPARSE < len(chunk.data):
         copied, ranges = _copied(table)
@@ -279,10 +289,16 @@ def entries_of_chunk(chunk: RawEntries) -> EntryTable:
     return EntryTable(table, chunk.key_groups.copy(), (data,))
 
 
+def _size_of(buffer: object) -> int:
+    return int(buffer.nbytes) if isinstance(buffer, np.ndarray) else 0
+
+
 def joined_tables(tables: Sequence[EntryTable]) -> EntryTable:
     """Return the entries of tables, one after another, without copying their keys and values."""
     if not tables:
         return EntryTable(np.empty((4, 0), dtype=np.int64), np.empty(0, dtype=np.int32), ())
+    if len(tables) == 1:
+        return tables[0]
     return EntryTable(
         np.concatenate([item.table for item in tables], axis=1),
         np.concatenate([item.key_groups for item in tables]),
@@ -332,20 +348,62 @@ class Matches:
     after: Longs
     equal: int
 
+    @property
+    def left_rows(self) -> Longs:
+        """The rows of the first table that are not equal to one of the second, in ascending order."""
+        return np.sort(np.concatenate([self.deleted, self.before]))
 
-def match(left: EntryTable, right: EntryTable, form: ValueForm = PLAIN) -> Matches:
-    """Match two tables by their keys, which may be in any order; of equal keys within a table each is one entry."""
-    n, m = len(left), len(right)
-    partners = np.full(n, -1, dtype=np.int64)
-    taken = np.zeros(m, dtype=np.bool_)
-    found = match_in_order(left.table, right.table, partners, taken)
-    if found < n and found < m:
+    @property
+    def right_rows(self) -> Longs:
+        """The rows of the second table that are not equal to one of the first, in ascending order."""
+        return np.sort(np.concatenate([self.inserted, self.after]))
+
+
+def match(left: EntryTable, right: EntryTable, form: ValueForm | None = PLAIN) -> Matches:
+    """Match two tables by their keys, which may be in any order; of equal keys within a table each is one entry.
+
+    Args:
+        left: One table.
+        right: The other one.
+        form: How values are compared; None: the values of all matched entries count as different.
+    """
+    partners, taken, found = _in_order(left, right)
+    if found < len(left) and found < len(right):
         _match_rest(left.table, right.table, partners, taken)
-    changed: Flags = np.zeros(n, dtype=np.bool_)
-    different = find_changed(left.table, right.table, partners, form.is_marked, form.ignored, changed)
+    return _matches(left, right, partners, taken, form)
+
+
+def match_beginnings(left: EntryTable, right: EntryTable, form: ValueForm | None = PLAIN) -> tuple[Matches, int, int]:
+    """Match two tables by their keys as far as these have almost the same order, as what follows is not read yet.
+
+    Returns the matches, and the rows up to which they are of either table. Where the order is another one that is up to
+    the end, and few are matched.
+    """
+    n, m = len(left), len(right)
+    partners, taken, found = _in_order(left, right)
+    if found and 2 * found >= min(n, m):
+        n, m = (int(np.flatnonzero(rows)[-1]) + 1 for rows in (partners >= 0, taken))
+    return _matches(left, right, partners[:n], taken[:m], form), n, m
+
+
+def _in_order(left: EntryTable, right: EntryTable) -> tuple[Longs, Flags, int]:
+    """Return the partner of each entry of the first table, whether each of the second has one, and how many have."""
+    partners = np.full(len(left), -1, dtype=np.int64)
+    taken: Flags = np.zeros(len(right), dtype=np.bool_)
+    return partners, taken, match_in_order(left.table, right.table, partners, taken)
+
+
+def _matches(left: EntryTable, right: EntryTable, partners: Longs, taken: Flags, form: ValueForm | None) -> Matches:
+    """Compare the values of partners."""
+    changed = partners >= 0
+    deleted, inserted = np.flatnonzero(~changed), np.flatnonzero(~taken)
+    different = len(partners) - len(deleted)
+    if form is not None:
+        changed[:] = False
+        part = np.ascontiguousarray(left.table[:, : len(partners)])
+        different = find_changed(part, right.table, partners, form.is_marked, form.ignored, changed)
     before = np.flatnonzero(changed)
-    deleted, inserted = np.flatnonzero(partners < 0), np.flatnonzero(~taken)
-    return Matches(deleted, inserted, before, partners[before], n - len(deleted) - different)
+    return Matches(deleted, inserted, before, partners[before], len(partners) - len(deleted) - different)
 
 
 def _match_rest(left: LongTable, right: LongTable, partners: Longs, taken: Flags) -> None:

@@ -8,8 +8,7 @@ differ equal bytes may be different values: what decides is the decoded row.
 from __future__ import annotations
 
 import tempfile
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -50,6 +49,7 @@ from stateproc.diff.entry_table import (
     hash_buckets,
     joined_tables,
     match,
+    match_beginnings,
 )
 from stateproc.diff.key_group_units import KeyGroupUnit
 from stateproc.diff.row_identity import cut_rows
@@ -62,6 +62,9 @@ from stateproc.readers.splits import PairScan
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
+
+Chunk: TypeAlias = tuple[int, StateDescriptor, RawEntries]
+"""Entries of one file: the side (0 or 1), the state as the file describes it, the entries."""
 
 # Pair the files of two snapshots by their key groups, and read of pairs only the entries that may differ.
 
@@ -111,10 +114,8 @@ class FilePairs:
         """Whether all entries of both are read."""
         return not self._pairs
 
-    def chunks(self, unit: KeyGroupUnit) -> Iterator[tuple[int, StateDescriptor, RawEntries]]:
+    def chunks(self, unit: KeyGroupUnit) -> Iterator[Chunk]:
         """Read key groups of both snapshots, without entries that are the same in both.
-
-        Yields the side (0 or 1), the state as its file describes it, entries.
 
         Raises:
             SnapshotError: A file cannot be read.
@@ -123,21 +124,34 @@ class FilePairs:
         for pair in self._pairs:
             own = wanted.intersection(pair.key_groups)
             if own:
-                for side, chunk in pair.scan.entries(own):
-                    yield side, pair.states[side], chunk
-        for side, (view, groups) in enumerate(zip(self._views, (unit.left, unit.right), strict=True)):
-            yield from whole_chunks(side, view, [group for group in groups if group not in wanted])
+                for side, entries in pair.scan.entries(own):
+                    yield side, pair.states[side], entries
+        rest = [[group for group in groups if group not in wanted] for groups in (unit.left, unit.right)]
+        yield from whole_chunks(self._views, rest)
 
 
-def whole_chunks(
-    side: int, view: KeyedState, key_groups: Sequence[int]
-) -> Iterator[tuple[int, StateDescriptor, RawEntries]]:
-    """Read all entries of some key groups of one snapshot, as `FilePairs.chunks` does."""
-    for split in view.group_splits(key_groups) if key_groups else ():
+def whole_chunks(views: Sequence[KeyedState | None], key_groups: Sequence[Sequence[int]]) -> Iterator[Chunk]:
+    """Read all entries of some key groups of two snapshots, both at the same speed: most have the same order."""
+    sides = [_chunks_of(side, view, groups) for side, (view, groups) in enumerate(zip(views, key_groups, strict=True))]
+    read = [0] * len(sides)
+    left = set(range(len(sides)))
+    while left:
+        side = min(left, key=read.__getitem__)
+        chunk = next(sides[side], None)
+        if chunk is None:
+            left.remove(side)
+        else:
+            starts, _, _, stops = chunk[2].ranges
+            read[side] += int((stops - starts).sum())
+            yield chunk
+
+
+def _chunks_of(side: int, view: KeyedState | None, key_groups: Sequence[int]) -> Iterator[Chunk]:
+    for split in view.group_splits(key_groups) if view is not None and key_groups else ():
         target = split.target()
         if target is not None:
-            for chunk in split.raw_entries():
-                yield side, target, chunk
+            for entries in split.raw_entries():
+                yield side, target, entries
 
 
 def _pairs(left: KeyedState, right: KeyedState) -> Iterator[FilePair]:
@@ -156,13 +170,18 @@ def _pairs(left: KeyedState, right: KeyedState) -> Iterator[FilePair]:
                 yield FilePair(groups, states, scan)
 
 
-# Collect the entries of one unit of work in memory; where it is too much, divide them into buckets on disk.
+# Match the entries of one unit of work while they are read: most of two snapshots is equal, has the same order, and is
+# forgotten at once. The rest is held in memory; where that is too much, it is divided into buckets on disk.
 
-HELD_BYTES = 96 << 20
-"""Bytes of entries of both snapshots that a unit holds in memory; more are divided into buckets on disk."""
-SPILLED_AT_ONCE = 16 << 20
+MATCHED_AT_ONCE = 4 << 20
+"""Bytes of entries of each snapshot that are matched at once."""
+HELD_BYTES = 16 << 20
+"""Bytes of entries of both snapshots without a partner that a unit holds in memory."""
+SPILLED_AT_ONCE = 8 << 20
 """Bytes of entries that are divided into buckets together: few large parts of a bucket are faster than many."""
 _BUCKETS = 64
+_DECODED_AT_ONCE = 1 << 15
+"""Pairs of rows: of small rows, what is made of them takes much more than their bytes."""
 
 
 @dataclass(frozen=True)
@@ -181,9 +200,15 @@ class SideEntries:
     entries: EntryTable
     files: tuple[FileEntries, ...]
 
+    def __len__(self) -> int:
+        return len(self.entries)
 
-def _held_bytes(table: EntryTable) -> int:
-    return table.content_bytes + int(table.table.nbytes)
+    def by_file(self, rows: Longs) -> Iterator[tuple[StateDescriptor, Longs]]:
+        """Divide rows, which are in ascending order, by their files."""
+        for file in self.files:
+            own = rows[np.searchsorted(rows, file.start) : np.searchsorted(rows, file.stop)]
+            if len(own):
+                yield file.target, own
 
 
 class EntryCollector:
@@ -194,37 +219,43 @@ class EntryCollector:
         self._files: list[tuple[StateDescriptor, int]] = []
         self.bytes = 0
 
-    def add(self, target: StateDescriptor, chunk: RawEntries) -> None:
-        """Add entries of a file; those of one file come one after another."""
-        table = entries_of_chunk(chunk)
-        self.bytes += _held_bytes(table)
+    def add(self, target: StateDescriptor, table: EntryTable) -> None:
+        """Add entries of a file."""
+        self.bytes += table.content_bytes + int(table.table.nbytes)
         self._tables.append(table)
         if not self._files or self._files[-1][0] is not target:
             self._files.append((target, 0))
         self._files[-1] = target, self._files[-1][1] + len(table)
 
-    def taken(self) -> Iterator[tuple[StateDescriptor, EntryTable]]:
-        """Return the entries file by file, in parts of about SPILLED_AT_ONCE bytes, and forget them."""
-        tables, files = deque(self._tables), self._files
-        self._tables, self._files, self.bytes = [], [], 0
-        for target, rows in files:
-            while rows > 0:
-                part: list[EntryTable] = []
-                size = 0
-                while rows > 0 and size < SPILLED_AT_ONCE:
-                    table = tables.popleft()
-                    part.append(table)
-                    rows -= len(table)
-                    size += _held_bytes(table)
-                yield target, joined_tables(part)
+    def add_part(self, side: SideEntries, rows: Longs) -> int:
+        """Add some entries, in ascending order; return how many bytes they have."""
+        size = 0
+        for target, own in side.by_file(rows):
+            part = side.entries.part(own)
+            self.add(target, part)
+            size += part.content_bytes
+        return size
 
-    def side(self) -> SideEntries:
-        """Return all entries."""
+    def add_all(self, side: SideEntries) -> None:
+        """Add entries."""
+        for file in side.files:
+            whole = (file.start, file.stop) == (0, len(side))
+            rows = np.arange(file.start, file.stop)
+            self.add(file.target, side.entries if whole else side.entries.part(rows))
+
+    def taken(self) -> SideEntries:
+        """Return all entries, and forget them."""
         files, at = [], 0
         for target, size in self._files:
             files.append(FileEntries(target, at, at + size))
             at += size
-        return SideEntries(joined_tables(self._tables), tuple(files))
+        side = SideEntries(joined_tables(self._tables), tuple(files))
+        self._tables, self._files, self.bytes = [], [], 0
+        return side
+
+
+Sides: TypeAlias = tuple[SideEntries, SideEntries]
+Collectors: TypeAlias = tuple[EntryCollector, EntryCollector]
 
 
 @dataclass(frozen=True)
@@ -251,18 +282,17 @@ class SpilledSide:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def add_all(self, tables: Iterable[tuple[StateDescriptor, EntryTable]]) -> None:
-        """Divide the entries of files."""
-        for target, table in tables:
-            self.add(target, table)
+    def add(self, side: SideEntries) -> None:
+        """Divide entries."""
+        for target, rows in side.by_file(np.arange(len(side))):
+            self._divide(target, side.entries, rows)
 
-    def add(self, target: StateDescriptor, table: EntryTable) -> None:
-        """Divide entries of a file."""
-        buckets = np.empty(len(table), dtype=np.int64)
-        hash_buckets(table.table, SEED, _BUCKETS - 1, buckets)
-        order = np.argsort(buckets, kind="stable")
+    def _divide(self, target: StateDescriptor, table: EntryTable, rows: Longs) -> None:
+        buckets = np.empty(len(rows), dtype=np.int64)
+        hash_buckets(np.ascontiguousarray(table.table[:, rows]), SEED, _BUCKETS - 1, buckets)
+        order = np.argsort(buckets.astype(np.uint8), kind="stable")
         bounds = np.searchsorted(buckets[order], np.arange(_BUCKETS + 1))
-        packed = table.packed(order)
+        packed = table.packed(rows[order])
         for bucket in np.flatnonzero(np.diff(bounds)).tolist():
             first, stop = int(bounds[bucket]), int(bounds[bucket + 1])
             ranges = packed.ranges[:, first:stop]
@@ -280,8 +310,8 @@ class SpilledSide:
             groups = self._array(np.int32, stored.rows)
             ranges = self._array(np.int64, 4 * stored.rows).reshape(4, -1)
             data = self._array(np.uint8, stored.data_bytes)
-            found.add(stored.target, RawEntries(data, groups, ranges, "", 0, exact=False))
-        return found.side()
+            found.add(stored.target, entries_of_chunk(RawEntries(data, groups, ranges, "", 0, exact=False)))
+        return found.taken()
 
     def _array(self, kind: type[np.generic], size: int) -> npt.NDArray[Any]:
         width = np.dtype(kind).itemsize
@@ -359,49 +389,88 @@ class KeyedEntriesComparison:
         return None if self.pairs is None else self.pairs.key_group_bytes()
 
     def unit_changes(self, unit: KeyGroupUnit) -> Iterator[UnitChanges]:
-        """Compare some key groups: in memory, or bucket by bucket where they are too large.
+        """Compare some key groups while they are read.
 
         Raises:
             SnapshotError: A file cannot be read.
             NotComparable: Values that cannot be decoded have different serializers.
         """
-        sides = EntryCollector(), EntryCollector()
-        chunks = self._chunks(unit)
-        # Entries of units that are larger in files (of changelogs, which have one for each thread) never fit.
-        most = HELD_BYTES if unit.bytes <= HELD_BYTES else min(HELD_BYTES, SPILLED_AT_ONCE)
-        for side, target, chunk in chunks:
-            sides[side].add(target, chunk)
-            if sum(item.bytes for item in sides) > most and self._have_equal_keys:
-                yield from self._spilled_changes(sides, chunks, unit)
-                return
-        yield self._changes((sides[0].side(), sides[1].side()), unit.bytes)
+        read, rest = (EntryCollector(), EntryCollector()), (EntryCollector(), EntryCollector())
+        chunks, left = self._chunks(unit), unit.bytes
+        for side, target, entries in chunks:
+            read[side].add(target, entries_of_chunk(entries))
+            sizes = sorted(one.bytes for one in read)
+            if not self._have_equal_keys or (sizes[0] < MATCHED_AT_ONCE and sizes[1] < HELD_BYTES):
+                continue
+            counts = self._drop_equal(read, rest)
+            left -= (size := min(left, (counts.left_bytes or 0) + (counts.right_bytes or 0)))
+            yield UnitChanges(counts, None, size)
+            if sum(one.bytes for one in rest) > HELD_BYTES:
+                yield from self._matched_rest(rest)
+                if sum(one.bytes for one in rest) > HELD_BYTES // 2:
+                    yield from self._spilled_changes(read, rest, chunks, left)
+                    return
+        for one, other in zip(read, rest, strict=True):
+            other.add_all(one.taken())
+        if self._have_equal_keys and sum(one.bytes for one in rest) > MATCHED_AT_ONCE:
+            yield from self._matched_rest(rest)
+        yield self._changes((rest[0].taken(), rest[1].taken()), left)
 
-    def _chunks(self, unit: KeyGroupUnit) -> Iterator[tuple[int, StateDescriptor, RawEntries]]:
-        """Read the entries of both snapshots: (0 or 1, the state as its file describes it, entries)."""
+    def _chunks(self, unit: KeyGroupUnit) -> Iterator[Chunk]:
+        """Read the entries of both snapshots."""
         if self.pairs is not None:
             yield from self.pairs.chunks(unit)
-            return
-        for side, (view, groups) in enumerate(zip(self._views, (unit.left, unit.right), strict=True)):
-            if view is not None:
-                yield from whole_chunks(side, view, groups)
+        else:
+            yield from whole_chunks(self._views, (unit.left, unit.right))
+
+    def _drop_equal(self, read: Collectors, rest: Collectors) -> ChangeCounts:
+        """Forget what has the same order in both and is equal; move what differs to the rest, up to the last pair.
+
+        Returns the numbers of what was equal.
+        """
+        sides = read[0].taken(), read[1].taken()
+        found, *stops = match_beginnings(sides[0].entries, sides[1].entries, self._value_form(sides))
+        sizes = [
+            side.entries.content_bytes
+            - one.add_part(side, np.arange(stop, len(side)))
+            - other.add_part(side, differing)
+            for side, stop, one, other, differing in zip(
+                sides, stops, read, rest, (found.left_rows, found.right_rows), strict=True
+            )
+        ]
+        return ChangeCounts(found.equal, found.equal, found.equal, 0, 0, 0, *sizes)
+
+    def _matched_rest(self, rest: Collectors) -> Iterator[UnitChanges]:
+        """Compare what has a partner in the rest, in whatever order, and keep only what has none."""
+        sides = rest[0].taken(), rest[1].taken()
+        found = match(sides[0].entries, sides[1].entries, self._value_form(sides))
+        pairs = found.equal + len(found.before)
+        sizes = [
+            side.entries.content_bytes - one.add_part(side, rows)
+            for side, one, rows in zip(sides, rest, (found.deleted, found.inserted), strict=True)
+        ]
+        counts = ChangeCounts(pairs, pairs, found.equal, 0, 0, 0, *sizes)
+        yield UnitChanges(counts)
+        for first in range(0, len(found.before), _DECODED_AT_ONCE):
+            part = slice(first, first + _DECODED_AT_ONCE)
+            yield self._decoded_changes(sides, (found.before[part], np.sort(found.after[part])), ChangeCounts(), 0)
 
     def _spilled_changes(
-        self,
-        held: Sequence[EntryCollector],
-        chunks: Iterator[tuple[int, StateDescriptor, RawEntries]],
-        unit: KeyGroupUnit,
+        self, held: Collectors, rest: Collectors, chunks: Iterator[Chunk], size: int
     ) -> Iterator[UnitChanges]:
-        """Divide the entries by their keys into buckets on disk, and compare one bucket after the other."""
+        """Divide entries by their keys into buckets on disk, and compare one bucket after the other."""
         with SpilledSide() as left, SpilledSide() as right:
             sides = left, right
-            for side, target, chunk in chunks:
-                held[side].add(target, chunk)
+            for spilled, collected in zip(sides, rest, strict=True):
+                spilled.add(collected.taken())
+            for side, target, entries in chunks:
+                held[side].add(target, entries_of_chunk(entries))
                 if held[side].bytes > SPILLED_AT_ONCE:
-                    sides[side].add_all(held[side].taken())
+                    sides[side].add(held[side].taken())
             for spilled, collected in zip(sides, held, strict=True):
-                spilled.add_all(collected.taken())
+                spilled.add(collected.taken())
             for bucket in BUCKETS:
-                yield self._changes((left.side(bucket), right.side(bucket)), unit.bytes // len(BUCKETS))
+                yield self._changes((left.side(bucket), right.side(bucket)), size // len(BUCKETS))
 
     @cached_property
     def _have_equal_keys(self) -> bool:
@@ -412,20 +481,21 @@ class KeyedEntriesComparison:
             return False
         return len(self._kryo) == 1 or not any(has_kryo(part) for part in forms[0] if part is not None)
 
-    def _changes(self, sides: tuple[SideEntries, SideEntries], size: int) -> UnitChanges:
-        """Compare the entries of both snapshots."""
+    def _changes(self, sides: Sides, size: int) -> UnitChanges:
+        """Compare all entries of both snapshots."""
         left, right = (side.entries for side in sides)
-        counts = ChangeCounts(len(left), len(right), 0, 0, 0, 0, left.content_bytes, right.content_bytes)
-        equal, rows = 0, [np.arange(len(left)), np.arange(len(right))]
-        if self._have_comparable_bytes(sides):
-            found = match(left, right, self._value_form(sides))
+        form, equal, rows = self._value_form(sides), 0, (np.arange(len(left)), np.arange(len(right)))
+        if form is not None:
+            found = match(left, right, form)
             equal = found.equal
-            differing = ((found.deleted, found.before), (found.inserted, found.after))
-            rows = [np.sort(np.concatenate(pair)) for pair in differing]
-        elif self._by_bytes:
-            raise NotComparable("values cannot be decoded, and their serializers differ")
+            rows = found.left_rows, found.right_rows
+        counts = ChangeCounts(len(left), len(right), equal, 0, 0, 0, left.content_bytes, right.content_bytes)
+        return self._decoded_changes(sides, rows, counts, size)
+
+    def _decoded_changes(self, sides: Sides, rows: tuple[Longs, Longs], counts: ChangeCounts, size: int) -> UnitChanges:
+        """Decode the rows of both sides that are not known to be equal, and compare them."""
         if not (len(rows[0]) or len(rows[1])):
-            return UnitChanges(counts + ChangeCounts(equal=equal), None, size)
+            return UnitChanges(counts, None, size)
         decoded = [
             self._row_set(side, wanted, view) for side, wanted, view in zip(sides, rows, self._views, strict=True)
         ]
@@ -436,21 +506,25 @@ class KeyedEntriesComparison:
                 for side, wanted, view in zip(sides, rows, self._shown, strict=True)
             )
             changes = change_batch(before, after, last)
-        more = ChangeCounts(0, 0, equal + last.equal, len(last.inserted), len(last.deleted), len(last.before))
+        more = ChangeCounts(0, 0, last.equal, len(last.inserted), len(last.deleted), len(last.before))
         return UnitChanges(counts + more, changes, size)
 
-    def _have_comparable_bytes(self, sides: Sequence[SideEntries]) -> bool:
-        """Whether equal bytes are equal rows."""
-        targets = list({id(file.target): file.target for side in sides for file in side.files}.values())
-        return have_equal_codecs(targets, self._kryo)
+    def _value_form(self, sides: Sides) -> ValueForm | None:
+        """Return how values are compared by their bytes; None where equal bytes may be different rows.
 
-    def _value_form(self, sides: Sequence[SideEntries]) -> ValueForm:
-        target = next((file.target for side in sides for file in side.files), None)
-        if target is None:
+        Raises:
+            NotComparable: Only bytes could be compared.
+        """
+        targets = list({id(file.target): file.target for side in sides for file in side.files}.values())
+        if not have_equal_codecs(targets, self._kryo):
+            if self._by_bytes:
+                raise NotComparable("values cannot be decoded, and their serializers differ")
+            return None
+        if not targets:
             return PLAIN
         # Times of a list's elements are anywhere in its value: lists of different bytes are decoded.
-        skips = target.ttl and not self._form.times and target.kind is not StateKind.LIST
-        return ValueForm(target.kind is StateKind.MAP, _TTL_BYTES if skips else 0)
+        skips = targets[0].ttl and not self._form.times and targets[0].kind is not StateKind.LIST
+        return ValueForm(targets[0].kind is StateKind.MAP, _TTL_BYTES if skips else 0)
 
     def _row_set(self, side: SideEntries, rows: Longs, view: KeyedState | None) -> RowSet:
         """Decode some rows of a table, which are in ascending order, to compare them."""
@@ -465,12 +539,10 @@ class KeyedEntriesComparison:
         """Decode some rows of a table; return them, and whether there are values that cannot be decoded."""
         batches: list[pa.RecordBatch] = []
         failed: list[SnapshotError] = []
-        for file in side.files:
-            own = rows[np.searchsorted(rows, file.start) : np.searchsorted(rows, file.stop)]
-            if len(own) and view is not None:
-                packed = side.entries.packed(own)
-                context, flatten = view.operator.options.context, self._form.is_flat(view)
-                batches += _batches(packed, file.target, context, flatten, failed.append)
+        for target, own in side.by_file(rows):
+            assert view is not None, "only a state has files"
+            context, flatten = view.operator.options.context, self._form.is_flat(view)
+            batches += _batches(side.entries.packed(own), target, context, flatten, failed.append)
         return one_batch([common_rows(batch, schema) for batch in batches], schema), bool(failed)
 
 

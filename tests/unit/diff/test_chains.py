@@ -87,17 +87,34 @@ def test_differences_equal_those_of_what_the_job_recorded(path: Path) -> None:
         assert found_differences(left.diff(right), {*before, *after}) == differences(before, after)
 
 
+SIZES = {
+    "matched often": {"MATCHED_AT_ONCE": 0},
+    "matched in any order": {"MATCHED_AT_ONCE": 0, "HELD_BYTES": 200, "_DECODED_AT_ONCE": 1},
+    "divided on disk": {"MATCHED_AT_ONCE": 0, "HELD_BYTES": 0, "SPILLED_AT_ONCE": 0},
+}
+"""What units do whose entries do not fit into memory, on units of any size."""
+
+
 @pytest.mark.slow
-def test_units_that_are_divided_on_disk_have_the_same_differences(monkeypatch: pytest.MonkeyPatch) -> None:
-    members = fixtures_in(FIXTURES / "1.20/chain-rocksdb")
-    left, right = members[2].open(), members[-1].open()
-    wanted = left.diff(right)
-    monkeypatch.setattr(keyed_entries, "HELD_BYTES", 0)
-    found = left.diff(right)
-    assert found.to_dict() == wanted.to_dict()
-    for one, two in zip(found.operators, wanted.operators, strict=True):
-        for state, other in zip(one.states, two.states, strict=True):
-            assert sorted(map(repr, state.to_arrow().to_pylist())) == sorted(map(repr, other.to_arrow().to_pylist()))
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("path", CASES)
+def test_large_units_have_the_same_differences(path: Path, sizes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    members = [member.open() for member in fixtures_in(path)]
+    for left, right in ((members[0], members[-1]), (members[-1], members[0])):
+        with monkeypatch.context() as changed:
+            wanted = _shown(left.diff(right))
+            for name, value in SIZES[sizes].items():
+                changed.setattr(keyed_entries, name, value)
+            assert _shown(left.diff(right)) == wanted
+
+
+def _shown(comparison: SnapshotComparison) -> object:
+    rows = [
+        (operator.display, state.name, sorted(map(repr, state.to_arrow().to_pylist())))
+        for operator in comparison.operators
+        for state in operator.states
+    ]
+    return comparison.to_dict(), rows
 
 
 @pytest.mark.parametrize("path", CASES)

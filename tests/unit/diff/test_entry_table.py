@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from stateproc.codec.arrow_arrays import RowBytes
-from stateproc.diff.entry_table import EntryTable, Matches, ValueForm, match, table_of_rows
+from stateproc.diff.entry_table import (
+    EntryTable,
+    Matches,
+    ValueForm,
+    entries_of_chunk,
+    match,
+    match_beginnings,
+    table_of_rows,
+)
 from stateproc.diff.keyed_entries import BUCKETS, EntryCollector, SpilledSide
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
@@ -56,8 +64,38 @@ def test_random_tables_match_as_dictionaries_do(seed: int) -> None:
         elif order == "shuffled":
             source.shuffle(right)
         check(left, right, match(table(left), table(right)))
+        check_beginnings(left, right, source)
     check(left, [], match(table(left), table([])))
     check([], right, match(table([]), table(right)))
+
+
+def check_beginnings(left: Pairs, right: Pairs, source: random.Random) -> None:
+    """What is matched of the beginnings of tables is matched rightly, up to the last pair."""
+    one, two = left[: source.randrange(len(left) + 1)], right[: source.randrange(len(right) + 1)]
+    found, stop, end = match_beginnings(table(one), table(two))
+    keys, others = [key for key, _ in one[:stop]], [key for key, _ in two[:end]]
+    without = {one[row][0] for row in found.deleted}, {two[row][0] for row in found.inserted}
+    paired = [key for key in keys if key not in without[0]]
+    assert paired == [key for key in others if key not in without[1]]
+    changed = [key for key in paired if dict(one)[key] != dict(two)[key]]
+    assert [one[row][0] for row in found.before] == [two[row][0] for row in found.after] == changed
+    assert found.equal == len(paired) - len(changed)
+    assert found.left_rows.tolist() == sorted([*found.deleted.tolist(), *found.before.tolist()])
+    assert found.right_rows.tolist() == sorted([*found.inserted.tolist(), *found.after.tolist()])
+    in_order = 2 * len(paired) >= min(len(one), len(two)) and paired
+    assert (stop, end) == (len(one), len(two)) or (in_order and paired[-1] == keys[-1] == others[-1])
+
+
+def test_what_follows_the_last_pair_is_left_to_be_matched_with_what_is_read_next() -> None:
+    left = [(b"%03d" % number, b"v") for number in range(100)]
+    right = [pair for pair in left if pair[0] != b"050"]
+    found, stop, end = match_beginnings(table(left[:60]), table(right[:89]))
+    assert (stop, end) == (60, 59)
+    assert (found.deleted.tolist(), found.inserted.tolist(), found.equal) == ([50], [], 59)
+    other = [(b"x" + key, value) for key, value in right]
+    for one, two in ((left, other), (left, []), ([], right)):
+        found, stop, end = match_beginnings(table(one), table(two))
+        assert (stop, end, found.equal) == (len(one), len(two), 0)
 
 
 def test_equal_keys_are_matched_one_by_one() -> None:
@@ -100,7 +138,9 @@ def test_buckets_on_disk_have_all_entries_and_equal_keys_in_equal_buckets() -> N
         for state, part in zip(states, (pairs[:2000], pairs[2000:]), strict=True):
             packed = table(part)
             groups = np.arange(len(part), dtype=np.int32)
-            spilled.add(state, EntryTable(packed.table, groups, packed.buffers))
+            collector = EntryCollector()
+            collector.add(state, EntryTable(packed.table, groups, packed.buffers))
+            spilled.add(collector.taken())
         for bucket in BUCKETS:
             side = spilled.side(bucket)
             for file in side.files:
@@ -119,9 +159,10 @@ def test_entries_are_copied_out_of_buffers_that_are_mostly_others() -> None:
     ranges = np.array([[10, 500], [12, 502], [20, 600], [25, 600]], dtype=np.int64)
     collector = EntryCollector()
     state = StateDescriptor("s", StateKind.VALUE, 0, LONG, LONG, LONG)
-    collector.add(state, RawEntries(data, np.array([1, 2], dtype=np.int32), ranges, "", 0))
+    collector.add(state, entries_of_chunk(RawEntries(data, np.array([1, 2], dtype=np.int32), ranges, "", 0)))
     data = data.copy()
-    side = collector.side()
+    side = collector.taken()
+    assert collector.bytes == 0 and len(collector.taken()) == 0
     assert sum(len(buffer) for buffer in side.entries.buffers) < 20  # type: ignore[arg-type]
     packed = side.entries.packed(np.array([1, 0]))
     assert packed.key_groups.tolist() == [2, 1]
