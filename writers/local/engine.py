@@ -303,8 +303,11 @@ def spilled(
 
 
 _COPY_THREADS = 4
-_PORTION_BYTES, _SORTED_BYTES = 4 << 20, 16 << 20
-"""Bytes of entries that a thread sorts at a time, and above which a single key group is sorted as runs on disk."""
+_PORTION_BYTES, _SORTED_BYTES = 2 << 20, 8 << 20
+"""Bytes of entries that a thread sorts at a time, and above which a single key group is sorted as runs on disk.
+
+An update of 5 million rows in 4 key groups takes 2.2 s and 377 MB; with 16 MB 2.2 s and 447 MB.
+"""
 _MOST_STREAMS = 64
 """With more splits of one state file that would be open at the same time, its entries are spilled instead."""
 

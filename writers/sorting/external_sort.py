@@ -122,6 +122,8 @@ RUN_BYTES, HELD_BYTES = 64 << 20, 8 << 20
 """Bytes of entries in a staged run; bytes that a task buffers before it spills, and sorts at a time."""
 _CHUNK_BYTES = 256 << 10
 """Bytes of each run in memory while runs are merged."""
+_MOST_RUNS = 64
+"""Runs of a key group of one size: after so many, each is twice as large, so that not many more are merged."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ def sorted_portions(portions: Iterable[Iterable[pa.RecordBatch]], run_bytes: int
 
 def _sorted(batches: Iterable[pa.RecordBatch], run_bytes: int) -> Iterator[pa.RecordBatch]:
     """Sort a portion: in memory, or by runs if a single key group has more than ``run_bytes``."""
-    runs = _held(batches, run_bytes)
+    runs = _held(batches, run_bytes, _MOST_RUNS)
     first, second = next(runs, None), next(runs, None)
     if first is None:
         return
@@ -210,16 +212,20 @@ class _Spilled:
         self.runs.append(SortedRun(chunks, read, TEMPORARY.uri))
 
 
-def _held(batches: Iterable[pa.RecordBatch], run_bytes: int) -> Iterator[list[pa.RecordBatch]]:
-    """The batches, about ``run_bytes`` of them at a time."""
+def _held(
+    batches: Iterable[pa.RecordBatch], run_bytes: int, doubled_after: int | None = None
+) -> Iterator[list[pa.RecordBatch]]:
+    """The batches, about ``run_bytes`` of them at a time; twice as many after each ``doubled_after`` times."""
     held: list[pa.RecordBatch] = []
-    size = 0
+    size = runs = 0
     for batch in batches:
         held.append(batch)
         size += batch.nbytes
         if size >= run_bytes:
             yield held
-            held, size = [], 0
+            held, size, runs = [], 0, runs + 1
+            if doubled_after is not None and runs % doubled_after == 0:
+                run_bytes *= 2
     if size:
         yield held
 

@@ -127,6 +127,23 @@ def test_duplicate_keys_are_adjacent(run_bytes: int, monkeypatch: pytest.MonkeyP
     assert found == sorted(row[3] for row in rows)
 
 
+def test_many_runs_of_a_key_group_are_larger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run has a chunk in memory while all are merged, so that they double in size: there are few."""
+    monkeypatch.setattr(runs, "_MOST_RUNS", 2)
+    rows: list[Row] = [(0, 0, 0, b"%05d" % (k * 7919 % 1000), b"v" * 1000) for k in range(1000)]
+    sizes: list[int] = []
+
+    def add(spilled: Any, held: list[pa.RecordBatch]) -> None:
+        sizes.append(sum(batch.num_rows for batch in held))
+        whole(spilled, held)
+
+    whole = runs._Spilled.add
+    monkeypatch.setattr(runs._Spilled, "add", add)
+    assert rows_of(runs.sorted_portions([batches(rows, 1000)], 1000)) == sorted(rows)
+    assert sum(sizes) == 1000 and 10 < len(sizes) < 20
+    assert max(sizes[:4]) < 10 and max(sizes) > 200
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("megabytes", [24, exhaustive(48)])
 def test_a_large_key_group_is_not_held_in_memory(megabytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
