@@ -19,6 +19,7 @@ from stateproc.metadata.snapshot import OperatorEntry, SnapshotMetadata, Subtask
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.plan.planning import PlannedOperator, WritePlan
+from stateproc.writers.plan.savepoint_plan import SavepointPlan
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.file_copy import CopyPlan, copy_plan
 from stateproc.writers.rewrite.raw_copy import redistributed_raw_keyed
@@ -99,6 +100,9 @@ class Engine(Protocol):
     def check(self) -> None:
         """Raise InvalidOption if the engine cannot run a write."""
 
+    def check_space(self, plan: SavepointPlan) -> None:
+        """Raise WriteFailed if there is not enough temporary space in this process's directory for it."""
+
     def described(self, description: str) -> AbstractContextManager[None]:
         """Describe what is done within the context to whoever watches the engine."""
 
@@ -124,6 +128,7 @@ def execute(engine: Engine, plan: WritePlan) -> WrittenSnapshot:
     """
     begin = time.monotonic()
     engine.check()
+    engine.check_space(plan.savepoint)
     settings, source, path = plan.settings, plan.source, plan.path
     assert path is not None  # a plan to be written has one
     sources = [] if source is None else [source.location.directory_uri]

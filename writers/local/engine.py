@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -13,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import values_array
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, WriteFailed
+from stateproc.html.units import human_bytes
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.model.parallel_scan import available_cores
 from stateproc.writers.bootstrap.arrow_frames import arrow_batches
@@ -24,6 +27,7 @@ from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.entry_batches import RAW_ENTRIES
 from stateproc.writers.local.progress import WriteProgress, reported_progress
 from stateproc.writers.plan.planning import PlannedOperator
+from stateproc.writers.plan.savepoint_plan import SavepointPlan
 from stateproc.writers.rewrite.existing_operator import EditedSplit, ExistingOperator, RawCopies
 from stateproc.writers.rewrite.file_copy import CopyPlan, FileCopy
 from stateproc.writers.sorting.entry_sort import NotByKeyGroup, key_group_portions
@@ -338,6 +342,20 @@ class LocalEngine:
 
     def check(self) -> None:
         """Every process can run the local engine."""
+
+    def check_space(self, plan: SavepointPlan) -> None:
+        needed = plan.totals["temporary_bytes"]
+        try:
+            directory = tempfile.gettempdir()
+            free = shutil.disk_usage(directory).free
+        except OSError:
+            return  # The write says what is wrong, if it needs temporary files at all.
+        if needed > free:
+            raise WriteFailed(
+                f"the write takes about {human_bytes(needed)} of temporary space, and {directory} has "
+                f"{human_bytes(free)}",
+                advice="set TMPDIR to a directory with more space",
+            )
 
     def described(self, description: str) -> AbstractContextManager[None]:
         return nullcontext()

@@ -66,6 +66,8 @@ class OperatorPlan:
         bytes_copied: Their bytes.
         files_written: State files (of native-rocksdb databases) that are written anew, or created.
         bytes_read: Stored bytes of the state that is written anew.
+        temporary_bytes: About how much temporary space its entries take until all that belong to a file are known; 0
+            where they are written while they are read, and where nothing says how many rows there will be.
         states: Its states.
         entries: The entries written; None before, and if its files were copied, or it was dropped.
         bytes: The bytes of its state in the savepoint. A file that several operators share is counted for each.
@@ -85,6 +87,7 @@ class OperatorPlan:
     bytes_copied: int = 0
     files_written: int = 0
     bytes_read: int = 0
+    temporary_bytes: int = 0
     states: tuple[StatePlan, ...] = ()
     entries: int | None = None
     bytes: int = 0
@@ -136,7 +139,7 @@ class SavepointPlan:
     @property
     def totals(self) -> dict[str, int]:
         """Files and bytes of all operators; a file that several operators share is counted for each."""
-        names = ("files_copied", "bytes_copied", "files_written", "bytes_read")
+        names = ("files_copied", "bytes_copied", "files_written", "bytes_read", "temporary_bytes")
         return {name: sum(getattr(item, name) for item in self.operators) for name in names}
 
     def to_dict(self) -> dict[str, Any]:
@@ -177,6 +180,8 @@ class SavepointPlan:
         if found["files_written"]:
             read = f" from {human_bytes(found['bytes_read'])}" if found["bytes_read"] else ""
             parts.append(f"{counted(found['files_written'], 'state file')} written{read}")
+        if found["temporary_bytes"]:
+            parts.append(f"about {human_bytes(found['temporary_bytes'])} of temporary space")
         return ", ".join(parts)
 
 
@@ -189,7 +194,7 @@ _STATE = ("name", "kind", "action", "reasons", "source_name", "elements")
 _OPERATOR = tuple(
     """
     operator_id uid source_id parallelism max_parallelism source_parallelism source_max_parallelism keyed_format
-    files_copied bytes_copied files_written bytes_read action reasons states
+    files_copied bytes_copied files_written bytes_read temporary_bytes action reasons states
     """.split()
 )
 

@@ -30,6 +30,7 @@ from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.entry_batches import FILE
 from stateproc.writers.plan.planning import PlannedOperator
+from stateproc.writers.plan.savepoint_plan import SavepointPlan
 from stateproc.writers.rewrite.existing_operator import ExistingOperator, RawCopies
 from stateproc.writers.rewrite.file_copy import CopyPlan
 from stateproc.writers.sorting.external_sort import sorted_entries
@@ -340,6 +341,9 @@ class SparkEngine:
         _check_classic(self._spark)
         check_worker_python(self._spark)
         check_executors(self._spark)
+
+    def check_space(self, plan: SavepointPlan) -> None:
+        """Shuffles write to the local directories of Spark's workers, which say if they are full."""
 
     def described(self, description: str) -> AbstractContextManager[None]:
         return described_jobs(self._spark, description)

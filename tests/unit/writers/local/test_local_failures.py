@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -74,6 +75,20 @@ def test_a_full_temporary_directory_leaves_no_files(tmp_path: Path, monkeypatch:
     with pytest.raises(WriteFailed, match="temporary file"):
         rewrite(CANONICAL.snapshot, "spilled").write(tmp_path / "s")
     assert not (tmp_path / "s").exists()
+
+
+def test_missing_temporary_space_is_an_error_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
+    spilled = rewrite(CANONICAL.snapshot, "spilled")
+    needed = spilled.plan().totals["temporary_bytes"]
+    assert needed > 1000
+    with pytest.raises(WriteFailed, match=r"about .* of temporary space, and .* has 1000 B") as caught:
+        spilled.write(tmp_path / "s")
+    assert "TMPDIR" in (caught.value.advice or "") and not (tmp_path / "s").exists()
+    # What needs none is written.
+    rewrite(CANONICAL.snapshot, REWRITES[0]).write(tmp_path / "s")
 
 
 @pytest.mark.parametrize("how", REWRITES)

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pyarrow as pa
 import pytest
 
 import stateproc
-from stateproc import InvalidOption, NotFound, SavepointWriter, UnsupportedSnapshot
+from stateproc import InvalidOption, NotFound, OperatorBootstrap, SavepointWriter, UnsupportedSnapshot
 from stateproc.errors import SnapshotError
 from stateproc.writers.plan.savepoint_plan import SavepointPlan
 from tests.helpers.fixture_samples import format_of, mode_of
@@ -113,6 +114,27 @@ def test_a_purge_changes_one_state_and_others_are_copied_as_entries() -> None:
     assert by_name[state.name].reasons == ("expired entries dropped",)
     assert {it.reasons for name, it in by_name.items() if name != state.name} == {("entries copied",)}
     assert found.bytes_read > 0 and found.files_written == operator.parallelism
+
+
+def test_temporary_space_is_named_where_entries_are_divided_anew() -> None:
+    subtasks = next(it.parallelism for it in writer().plan().operators if it.display == CUSTOMERS)
+    assert subtasks is not None
+    for changed, needs in (
+        (writer(), False),
+        (writer().with_compression(), False),
+        (writer().with_format("native-rocksdb"), False),
+        (writer().with_parallelism(CUSTOMERS, 1), False),
+        (writer().with_parallelism(CUSTOMERS, subtasks + 1), True),
+        (writer().with_max_parallelism(1024), True),
+    ):
+        plan = changed.plan()
+        found = next(it for it in plan.operators if it.display == CUSTOMERS)
+        assert (found.temporary_bytes > found.bytes_read > 0) is needs
+        assert valid(plan)["totals"]["temporary_bytes"] == sum(it.temporary_bytes for it in plan.operators)
+        assert ("of temporary space" in plan.totals_text) is needs
+    rows = pa.table({"key": pa.array(range(1000), pa.int64()), "value": pa.array(range(1000), pa.int64())})
+    new = SavepointWriter.new_savepoint(None).with_operator("new", OperatorBootstrap().value_state("v", rows))
+    assert new.plan().totals["temporary_bytes"] == int(1.2 * rows.nbytes)
 
 
 @pytest.mark.parametrize(
