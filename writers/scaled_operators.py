@@ -113,7 +113,8 @@ def scaled_operator(
         subtasks = min(own.parallelism, groups) if given is None else given
         keyed = not operator.keeps_keyed_files(settings.release, groups, subtasks, settings.format, settings.compressed)
     else:
-        groups, kept = wanted or DEFAULT_MAX_PARALLELISM, None
+        own_groups = settings.own_max_parallelism.get(operator.operator_id) or operator.max_parallelism
+        groups, kept = own_groups or wanted or DEFAULT_MAX_PARALLELISM, None
         subtasks = max(1, min(groups, default_parallelism)) if given is None else given
         keyed = True
     check_parallelism(subtasks, groups, operator.uid or operator.operator_id)

@@ -107,18 +107,33 @@ def _starts(calls: Sequence[Any]) -> list[int]:
     return found
 
 
-def _beginning(node: PlanNode, call: Any) -> Iterator[tuple[LogicalType, str]]:
-    """Yield the types and values of the buffers of a call that has seen no row."""
-    function, result = function_of(call), str(call.get("type")).removesuffix(" NOT NULL")
-    if not isinstance(call.get("type"), str):
+def buffer_types(node: PlanNode, call: Any, *, retracts: bool = False) -> list[LogicalType]:
+    """Return the types of the buffers of a call of COUNT, SUM, SUM0, MIN, MAX or AVG.
+
+    Args:
+        node: The node.
+        call: The call.
+        retracts: Whether rows may be taken back: SUM counts them, too.
+
+    Raises:
+        InvalidOption: They are not known.
+    """
+    function, written = function_of(call), call.get("type")
+    if not isinstance(written, str):
         raise _unknown(node, call)
+    result = written.removesuffix(" NOT NULL")
     if function == "AVG":
         if result not in (*_WHOLE, *_FLOATING):
             raise _unknown(node, call)
-        yield _sql("BIGINT" if result in _WHOLE else "DOUBLE"), "0"
-        yield _sql("BIGINT"), "0"
-        return
-    yield _sql("BIGINT" if function == "COUNT" else result), "0" if function in ("COUNT", "SUM0") else "NULL"
+        return [_sql("BIGINT" if result in _WHOLE else "DOUBLE"), _sql("BIGINT")]
+    own = _sql("BIGINT" if function == "COUNT" else result)
+    return [own, _sql("BIGINT")] if function == "SUM" and retracts else [own]
+
+
+def _beginning(node: PlanNode, call: Any) -> Iterator[tuple[LogicalType, str]]:
+    """Yield the types and values of the buffers of a call that has seen no row."""
+    initial = "0" if function_of(call) in ("COUNT", "SUM0", "AVG") else "NULL"
+    yield from ((type_, initial) for type_ in buffer_types(node, call))
 
 
 def _sql(text: str) -> LogicalType:

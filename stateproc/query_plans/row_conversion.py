@@ -189,7 +189,7 @@ def _targets(new: NewQuery, node: PlanNode, side: int, name: str) -> Iterator[st
 def _new_column(new: NewQuery, node: PlanNode, side: int, name: str, written: Any, fills: Fills) -> NewColumn:
     targets = list(_targets(new, node, side, name))
     given = [fills[target] for target in targets if target in fills]
-    type_ = _type(node, name, written)
+    type_ = column_type(node, name, written)
     if len(given) > 1:
         raise InvalidOption(f"fill: {targets[1]} is filled twice", advice="fill each column once")
     if not given and not type_.nullable:
@@ -201,8 +201,12 @@ def _new_column(new: NewQuery, node: PlanNode, side: int, name: str, written: An
     return NewColumn(name, type_, given[0] if given else None)
 
 
-def _type(node: PlanNode, name: str, written: Any) -> LogicalType:
-    """Return the type of a column as a plan writes it: in SQL, or of a time of rows as an object."""
+def column_type(node: PlanNode, name: str, written: Any) -> LogicalType:
+    """Return the type of a column of a node's rows as a plan writes it: in SQL, or of a time of rows as an object.
+
+    Raises:
+        InvalidOption: It is not known.
+    """
     if isinstance(written, str):
         try:
             return parse_sql_type(written)
@@ -210,13 +214,16 @@ def _type(node: PlanNode, name: str, written: Any) -> LogicalType:
             raise _unknown_type(node, name, written) from error
     kind, precision = (written.get(part) if isinstance(written, dict) else None for part in ("type", "precision"))
     if kind in _TIMES and type(precision) is int and 0 <= precision <= 9:
-        return LogicalType(kind, nullable=written.get("nullable") is not False, precision=precision)
+        nullable, attribute = written.get("nullable") is not False, written.get("kind")
+        return LogicalType(
+            kind, nullable=nullable, precision=precision, attribute=str(attribute) if attribute else None
+        )
     raise _unknown_type(node, name, written)
 
 
 def _unknown_type(node: PlanNode, name: str, written: Any) -> InvalidOption:
     return InvalidOption(
-        f"rows that {node.label} keeps get the column {name} of a type that is not known: {str(written)[:80]}",
+        f"the column {name} of {node.label} has a type that is not known: {str(written)[:80]}",
         advice="let it begin without state: --empty",
     )
 

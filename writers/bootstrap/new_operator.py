@@ -44,6 +44,11 @@ class NewOperator:
         return self._state.shared
 
     @property
+    def max_parallelism(self) -> int | None:
+        """The number of key groups that Flink fixes; None where the writer decides."""
+        return self._state.max_parallelism
+
+    @property
     def declared_states(self) -> list[tuple[str, str]]:
         """Names and kinds of its states, in the order in which they were added."""
         keyed = [(rows.declared.name, rows.declared.kind.value) for rows in self._state.keyed]

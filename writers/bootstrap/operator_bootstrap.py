@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from stateproc import types
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, not_found
 from stateproc.html.cards import MOST_ROWS, Card, CardCell, Head, short
 from stateproc.html.units import counted
 from stateproc.metadata.operator_handles import DistributionMode
+from stateproc.query_plans import read_plan
+from stateproc.query_plans.node_states import node_states
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime.streaming import StreamElement
 from stateproc.writers.bootstrap.arrow_frames import is_arrow
@@ -19,6 +22,7 @@ from stateproc.writers.bootstrap.frame_columns import is_spark
 from stateproc.writers.bootstrap.kafka_source import READER_STATE, SPLIT, SPLIT_SUBTASK, SourceRows, kafka_rows
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedBootstrap
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, VALUE
+from stateproc.writers.bootstrap.plan_rows import rows_of_state
 from stateproc.writers.bootstrap.state_registration import (
     RegisteredState,
     Type,
@@ -152,6 +156,76 @@ class OperatorBootstrap(KeyedBootstrap):
         self.shared: list[DataFrame] = []
         """DataFrames from which those of several states are derived."""
         self.source: SourceRows | None = None
+        self.max_parallelism: int | None = None
+        """The number of key groups that Flink fixes, 1 of what is not parallel in SQL; None where a writer decides."""
+
+    @classmethod
+    def from_plan(
+        cls,
+        plan: str | os.PathLike[str] | Mapping[str, Any],
+        uid: str,
+        rows: DataFrame | Mapping[str, DataFrame],
+        *,
+        ttl: bool | None = None,
+    ) -> OperatorBootstrap:
+        """Fill the state of an operator of a SQL job from rows under the column names of its plan, with its types.
+
+        Aggregates over groups (COUNT, SUM, MIN, MAX, AVG; the columns are the keys and the accumulators, an average has
+        ``…_sum`` and ``…_count``), joins (``left-records`` and ``right-records``: the rows of each input, once, with
+        ``occurrences`` where they have no unique key, and ``associations`` where an outer join keeps them), the last
+        row and the first by processing time of a deduplication, changelog normalization, and of TopN over rows that are
+        only added the first row, or arrays ``rows`` with a sort key each.
+
+        Args:
+            plan: the compiled plan: the path of its JSON, its text, or the parsed JSON.
+            uid: the uid of the operator, such as ``6_group-aggregate``.
+            rows: a DataFrame; of an operator with several states one for each by its name.
+            ttl: whether the job's state has a time to live; by default as the plan says (Flink 1.18 and later).
+
+        Returns:
+            The bootstrap.
+
+        Raises:
+            NotFound: the plan has no such operator, it has no such state, or a column is missing.
+            InvalidOption: the plan cannot be read; a state without rows; a column of a type that the state cannot have.
+            UnsupportedSnapshot: the operator's state contains what rows do not give.
+        """
+        states = node_states(read_plan(plan), uid)
+        given = dict(rows) if isinstance(rows, Mapping) else {state.name: rows for state in states[:1]}
+        if not isinstance(rows, Mapping) and len(states) > 1:
+            names = ", ".join(f"'{state.name}': rows" for state in states)
+            raise InvalidOption(
+                f"the operator '{uid}' has {len(states)} states, and rows are given once",
+                advice=f"give them for each: {{{names}}}; a state without rows gets an empty DataFrame",
+            )
+        for name in given:
+            if name not in [state.name for state in states]:
+                raise not_found("state", name, [state.name for state in states], f"operator '{uid}'")
+        for state in states:
+            if state.name not in given:
+                raise InvalidOption(
+                    f"the state {state.name} of operator '{uid}' has no rows",
+                    advice="give them; a state without any gets an empty DataFrame with its columns: "
+                    + ", ".join(state.columns),
+                )
+        made = cls(key_type=states[0].key.serializer)
+        made.max_parallelism = None if states[0].key.columns else 1
+        for state in states:
+            frame = rows_of_state(given[state.name], state)
+            lives = state.ttl if ttl is None else ttl
+            if state.map_key is None:
+                made.value_state(state.name, frame, type=state.value.serializer, ttl=bool(lives))
+                continue
+            made.map_state(
+                state.name,
+                frame,
+                map_key=MAP_KEY,
+                map_value=MAP_VALUE,
+                map_key_type=state.map_key.serializer,
+                map_value_type=state.value.serializer,
+                ttl=bool(lives),
+            )
+        return made
 
     def window_state(
         self,

@@ -22,6 +22,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from stateproc.query_plans.node_states import Always, Pair, Part
+from stateproc.query_plans.node_states import Column as Single
 from stateproc.spark.types import arrow_type, spark_struct
 from stateproc.writers.bootstrap.column_types import ColumnKind, ColumnType, FrameColumns
 
@@ -103,3 +105,21 @@ def collected_rows(frame: DataFrame, roles: Mapping[str, str | None]) -> list[di
 def created(frame: DataFrame, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> DataFrame:
     """Return a DataFrame of these rows in the session of ``frame``."""
     return frame.sparkSession.createDataFrame(rows, spark_struct(schema))
+
+
+def nested_columns(frame: DataFrame, parts: Mapping[str, Part], names: Sequence[str]) -> DataFrame:
+    """Return the parts of keys and values as columns; ``names``: the columns of ``frame`` that there are."""
+    return frame.select(*(_nested(part, names).alias(name) for name, part in parts.items()))
+
+
+def _nested(part: Part, names: Sequence[str]) -> Column:
+    if isinstance(part, Single):
+        return column_named(part.name) if part.name in names else F.lit(1)
+    if isinstance(part, Always):
+        return F.lit(part.value)
+    if isinstance(part, Pair):
+        found = [_nested(part.first, names), _nested(part.second, names)]
+    else:
+        found = [F.lit(None).cast("timestamp") if name is None else column_named(name) for name in part.given]
+    fields = [column.alias(f"f{at}") for at, column in enumerate(found)]
+    return F.struct(*fields) if fields else F.expr("named_struct()")

@@ -1,0 +1,295 @@
+"""Say which states the operator of a node declares, with the types of keys and values, by the plan alone.
+
+    group aggregate       accState: the accumulators, a row, per key of groups
+    deduplicate           deduplicate-state: the row that is kept; of the first row by processing time only TRUE
+    changelog normalize   deduplicate-state: the last row
+    TopN, LIMIT           Top1-Rank-State: the first row; data-state-with-append: rows by their sort key, in lists
+    join                  left-records, right-records, see below
+
+The rows of a join's input are a value where the join's key contains a unique key of the input, values of a map where
+the input has another unique key, else keys of a map with the number of their occurrences. Where a row is emitted
+without a partner, too (LEFT, RIGHT, FULL, semi and anti joins), the number of its partners is beside it, in a tuple.
+
+Sources: GroupAggFunction, DeduplicateFunctionBase, FastTop1Function, AppendOnlyTopNFunction, JoinRecordStateViews and
+OuterJoinRecordStateViews of org.apache.flink.table.runtime.operators; JoinUtil.analyzeJoinInput.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from stateproc import types
+from stateproc.errors import UnsupportedSnapshot, not_found
+from stateproc.query_plans.aggregate_conversion import buffer_types, call_text
+from stateproc.query_plans.node_rules import ROW_COUNT, accumulator_names, function_of, node_uids
+from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_names, row_type_types, unique_names
+from stateproc.query_plans.row_conversion import column_type
+from stateproc.serializers import Serializer
+from stateproc.serializers.table.logical_types import LogicalType
+from stateproc.serializers.table.type_text import parse_sql_type
+
+# What a key or a value consists of, as columns.
+
+PROCTIME = "PROCTIME"
+OCCURRENCES, ASSOCIATIONS, ROWS = "occurrences", "associations", "rows"
+"""Columns that are not those of the query: how often a row is there, how many partners it has, rows of one sort key."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A row: the columns that it is made of, and their types."""
+
+    columns: tuple[str, ...]
+    types: tuple[LogicalType, ...]
+
+    @property
+    def given(self) -> tuple[str | None, ...]:
+        """The columns that rows give; None for a processing time, which is null in state."""
+        return tuple(
+            None if type_.attribute == PROCTIME else name for name, type_ in zip(self.columns, self.types, strict=True)
+        )
+
+    @property
+    def serializer(self) -> Serializer:
+        """RowDataSerializer."""
+        return types.RowData([(f"f{at}", type_) for at, type_ in enumerate(self.types)])
+
+
+@dataclass(frozen=True)
+class Column:
+    """A single column."""
+
+    name: str
+    serializer: Serializer
+
+
+@dataclass(frozen=True)
+class Always:
+    """A value that is the same in all rows."""
+
+    value: bool
+    serializer: Serializer
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A Tuple2."""
+
+    first: Part
+    second: Part
+
+    @property
+    def serializer(self) -> Serializer:
+        """TupleSerializer."""
+        return types.Tuple(self.first.serializer, self.second.serializer)
+
+
+Part: TypeAlias = "Record | Column | Always | Pair"
+
+
+def columns_of(part: Part) -> tuple[str, ...]:
+    """Return the columns that a part is made of."""
+    if isinstance(part, Record):
+        return tuple(name for name in part.given if name is not None)
+    if isinstance(part, Pair):
+        return (*columns_of(part.first), *columns_of(part.second))
+    return (part.name,) if isinstance(part, Column) else ()
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """A state that the operator of a node declares.
+
+    Attributes:
+        name: Its name.
+        key: The key, of the columns of the rows that fill this state.
+        value: The value; of a map an entry's.
+        map_key: The key of an entry; None of a value state.
+        ttl: Whether it has a time to live; None where the plan does not say.
+    """
+
+    name: str
+    key: Record
+    value: Part
+    map_key: Part | None = None
+    ttl: bool | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that its rows need, each once."""
+        parts = [self.key, *([] if self.map_key is None else [self.map_key]), self.value]
+        return tuple(dict.fromkeys(name for part in parts for name in columns_of(part)))
+
+
+# The states of each type of node.
+
+
+def node_states(plan: CompiledPlan, uid: str) -> tuple[NodeState, ...]:
+    """Return the states of the operator with this uid.
+
+    Raises:
+        NotFound: The plan has no such operator.
+        UnsupportedSnapshot: Its states are not known, or contain what rows do not give.
+    """
+    found = {own: (node, name) for node in plan.nodes for name, own in node_uids(plan, node).items()}
+    if uid not in found:
+        known = [own for own, (node, name) in found.items() if node.kind in _STATES and name in node.kind]
+        raise not_found("operator", uid, known, "the plan")
+    node, _ = found[uid]
+    states = _STATES.get(node.kind)
+    if states is None:
+        raise _unsupported(node, "its states are not filled from rows")
+    return tuple(
+        NodeState(state.name, state.key, state.value, state.map_key, _ttl(node, index))
+        for index, state in enumerate(states(node))
+    )
+
+
+_TTL = re.compile(r"(\d{1,18}) ms")
+
+
+def _ttl(node: PlanNode, index: int) -> bool | None:
+    states = node.items("state")
+    text = states[index].get("ttl") if index < len(states) and isinstance(states[index], dict) else None
+    match = _TTL.fullmatch(text) if isinstance(text, str) else None
+    return None if match is None else int(match[1]) > 0
+
+
+def _unsupported(node: PlanNode, why: str) -> UnsupportedSnapshot:
+    return UnsupportedSnapshot(
+        f"{node.label}: {why}",
+        advice="let the operator begin without state, or let the job build it from its sources",
+    )
+
+
+def _input(node: PlanNode, index: int = 0) -> Record:
+    """Return the rows that a node reads."""
+    names = node.input(index)
+    return _record(node, names, row_type_types(node.sources[index].attributes.get("outputType")))
+
+
+def _record(node: PlanNode, names: Sequence[str], written: Sequence[Any]) -> Record:
+    own = zip(names, written, strict=False)  # What is written as SQL ends with the row's own nullability.
+    return Record(tuple(map(str, names)), tuple(column_type(node, name, type_) for name, type_ in own))
+
+
+def _picked(node: PlanNode, rows: Record, positions: Any) -> Record:
+    """Return those columns of rows whose positions are listed."""
+    types_ = dict(zip(rows.columns, rows.types, strict=True))
+    chosen = node.chosen(rows.columns, positions)
+    return Record(chosen, tuple(types_[name] for name in chosen))
+
+
+def _group_aggregate(node: PlanNode) -> Iterable[NodeState]:
+    rows, calls, retracted = _input(node), node.items("aggCalls"), node.items("aggCallNeedRetractions")
+    count_rows = node.at("needRetraction") is True and node.at("indexOfCountStar") in (None, -1)
+    arguments = node.at("localAggInputRowType")
+    names = accumulator_names(
+        node,
+        calls,
+        node.input() if arguments is None else row_type_names(arguments),
+        retracted=retracted,
+        count_rows=count_rows,
+    )
+    found: list[LogicalType] = []
+    for index, call in enumerate(calls):
+        own = index < len(retracted) and retracted[index] is True
+        if call.get("distinct") is True or function_of(call) not in _KNOWN[own]:
+            raise _unsupported(node, f"{call_text(node, call)} has an accumulator that is not filled from rows")
+        found += buffer_types(node, call, retracts=own)
+    if names[-1:] == (ROW_COUNT,):
+        found.append(parse_sql_type("BIGINT"))
+    key = _picked(node, rows, node.items("grouping"))
+    own_names = unique_names((*key.columns, *map(str, names)))[len(key.columns) :]
+    yield NodeState("accState", key, Record(own_names, tuple(found)))
+
+
+_KNOWN = (frozenset({"COUNT", "SUM", "SUM0", "MIN", "MAX", "AVG"}), frozenset({"COUNT", "SUM", "AVG"}))
+"""Functions whose accumulators are columns: of rows that are only added, and of rows that are taken back, too."""
+
+
+def _deduplicate(node: PlanNode) -> Iterable[NodeState]:
+    rows = _input(node)
+    key = _picked(node, rows, node.items("uniqueKeys"))
+    first = node.at("keepLastRow") is False
+    if first and node.at("isRowtime") is True:
+        raise _unsupported(node, "the first row by its time waits for the watermark in some releases")
+    yield NodeState("deduplicate-state", key, Always(True, types.BOOLEAN) if first else rows)
+
+
+def _normalize(node: PlanNode) -> Iterable[NodeState]:
+    rows = _input(node)
+    yield NodeState("deduplicate-state", _picked(node, rows, node.items("uniqueKeys")), rows)
+
+
+def _rank(node: PlanNode) -> Iterable[NodeState]:
+    rows = _input(node)
+    key = _picked(node, rows, node.items("partition", "fields"))
+    limits, strategy = node.at("rankRange"), node.at("rankStrategy", "type")
+    if strategy != "AppendFast" or not isinstance(limits, dict) or limits.get("type") != "Constant":
+        raise _unsupported(node, "of TopN only that with a constant range over rows that are only added is filled")
+    if (limits.get("start"), limits.get("end")) == (1, 1):
+        yield NodeState("Top1-Rank-State", key, rows)
+        return
+    fields = node.items("orderBy", "fields")
+    sort_key = _picked(node, rows, [item.get("index") if isinstance(item, dict) else None for item in fields])
+    # Arrays of structs are matched by the names of their fields.
+    row = types.RowData(zip(rows.columns, rows.types, strict=True))
+    yield NodeState("data-state-with-append", key, Column(ROWS, types.List(row)), sort_key)
+
+
+_OUTER = {"INNER": (False, False), "LEFT": (True, False), "RIGHT": (False, True), "FULL": (True, True),
+          "SEMI": (True, False), "ANTI": (True, False)}  # fmt: skip
+"""Type of a join → of which sides rows are emitted without a partner, or by whether they have one."""
+
+
+def _join(node: PlanNode) -> Iterable[NodeState]:
+    kind = node.at("joinSpec", "joinType")
+    if kind not in _OUTER:
+        raise _unsupported(node, f"a join of the type {kind!r}")
+    # Both sides have the key of the left one.
+    key_types = _picked(node, _input(node), node.items("joinSpec", "leftKeys")).types
+    for index, side in enumerate(("left", "right")):
+        rows, joined = _input(node, index), node.items("joinSpec", f"{side}Keys")
+        key = Record(_picked(node, rows, joined).columns, key_types)
+        unique = [*node.items(f"{side}UpsertKeys"), *node.items(f"{side}UniqueKeys")]  # The latter in Flink 1.15.
+        yield _side(
+            node, f"{side}-records", key, rows, [set(joined) >= set(one) for one in unique], unique, kind, index
+        )
+
+
+def _side(
+    node: PlanNode,
+    name: str,
+    key: Record,
+    rows: Record,
+    contained: Sequence[bool],
+    unique: Sequence[Any],
+    kind: str,
+    index: int,
+) -> NodeState:
+    """Return the state of one input of a join, by its unique keys."""
+    partners = Column(ASSOCIATIONS, types.INT)
+    is_outer = _OUTER[kind][index]
+    if unique:
+        value: Part = Pair(rows, partners) if is_outer else rows
+        smallest = _picked(node, rows, min(unique, key=len))
+        return NodeState(name, key, value, None if any(contained) else smallest)
+    number = Column(OCCURRENCES, types.INT)
+    return NodeState(name, key, Pair(number, partners) if is_outer else number, rows)
+
+
+_STATES: Mapping[str, Callable[[PlanNode], Iterable[NodeState]]] = {
+    "stream-exec-group-aggregate": _group_aggregate,
+    "stream-exec-global-group-aggregate": _group_aggregate,
+    "stream-exec-deduplicate": _deduplicate,
+    "stream-exec-changelog-normalize": _normalize,
+    "stream-exec-rank": _rank,
+    "stream-exec-sort-limit": _rank,
+    "stream-exec-limit": _rank,
+    "stream-exec-join": _join,
+}
+"""Type of node → its states."""
