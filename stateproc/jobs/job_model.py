@@ -53,8 +53,24 @@ class StateSpec:
 
 
 @dataclass(frozen=True)
+class PlanSpec:
+    """A compiled plan that names and types an operator's states, and the sources that fill them.
+
+    Attributes:
+        path: The path or URI of the plan.
+        rows: A source, or one by the name of each state.
+        ttl: Whether states have a time to live; None: as the plan says.
+    """
+
+    path: str
+    rows: str | Mapping[str, str]
+    ttl: bool | None
+
+
+@dataclass(frozen=True)
 class OperatorSpec:
-    """An operator whose states come from sources; ``extend``: they are added to those of the base's operator."""
+    """An operator whose states come from sources, by ``states`` or ``plan``; ``extend``: they are added to those of the
+    base's operator."""
 
     uid: str
     states: tuple[StateSpec, ...]
@@ -62,6 +78,7 @@ class OperatorSpec:
     parallelism: int | None
     max_parallelism: int | None
     bootstrap: Mapping[str, Any]
+    plan: PlanSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -169,14 +186,16 @@ def _base(values: Mapping[str, Any] | None) -> BaseSpec | None:
 
 
 def _operator(values: Mapping[str, Any]) -> OperatorSpec:
-    own = ("uid", "states", "extend", "parallelism", "max_parallelism")
+    own = ("uid", "states", "extend", "parallelism", "max_parallelism", "plan", "rows", "ttl")
+    plan = PlanSpec(values["plan"], values["rows"], values.get("ttl")) if "plan" in values else None
     return OperatorSpec(
         values["uid"],
-        tuple(_state(item) for item in values["states"]),
+        tuple(_state(item) for item in values.get("states", ())),
         values.get("extend", False),
         values.get("parallelism"),
         values.get("max_parallelism"),
         {key: item for key, item in values.items() if key not in own},
+        plan,
     )
 
 
@@ -211,6 +230,12 @@ def _check_references(job: Job) -> None:
     for n, operator in enumerate(job.operators):
         for m, state in enumerate(operator.states):
             check_source(state.source, ("operators", n, "states", m, "source"))
+        rows = {} if operator.plan is None else operator.plan.rows
+        if isinstance(rows, str):
+            check_source(rows, ("operators", n, "rows"))
+        else:
+            for name, source in rows.items():
+                check_source(source, ("operators", n, "rows", name))
         if operator.extend and job.base is None:
             raise document.error(("operators", n, "extend"), "there is no base to extend", "give `base:`, or remove it")
     for n, check in enumerate(job.checks):

@@ -157,9 +157,25 @@ def _operator() -> dict[str, Any]:
             "parallelism": _POSITIVE,
             "max_parallelism": _POSITIVE,
             "states": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/state"}},
+            "plan": {**TEXT, "description": "the compiled plan of the SQL job, which names and types all states"},
+            "rows": {
+                "type": ["string", "object"],
+                "additionalProperties": TEXT,
+                "description": "with `plan`: the source, or by the name of each state its source",
+            },
+            "ttl": {**FLAG, "description": "with `plan`: whether states have a time to live; default as it says"},
         },
-        ["uid", "states"],
+        ["uid"],
+        **{
+            "if": {"required": ["plan"]},
+            "then": {"required": ["rows"], "properties": dict.fromkeys((*_BY_HAND, "extend"), False)},
+            "else": {"required": ["states"], "properties": {"rows": False, "ttl": False}},
+        },
     )
+
+
+_BY_HAND = ("states", "key", "key_type", "hash_column", "hash")
+"""What says of an operator without a plan how its states and keys are made."""
 
 
 def _state() -> dict[str, Any]:

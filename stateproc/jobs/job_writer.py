@@ -43,7 +43,17 @@ def writer_of(run: PreparedRun, tables: SourceTables | None, spark: SparkSession
 
 
 def _add(writer: SavepointWriter, operator: OperatorSpec, tables: SourceTables) -> None:
-    if operator.extend:
+    if operator.plan is not None:
+        given = operator.plan.rows
+        if isinstance(given, str):
+            rows = tables.frame(given)
+        else:
+            rows = {state: tables.frame(source) for state, source in given.items()}
+        writer.with_operator(
+            operator.uid,
+            OperatorBootstrap.from_plan(operator.plan.path, operator.uid, rows, ttl=operator.plan.ttl),
+        )
+    elif operator.extend:
         for state in operator.states:
             writer.with_states(operator.uid, partial(_add_state, state=state, frame=tables.frame(state.source)))
     else:

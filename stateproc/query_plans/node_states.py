@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 from stateproc import types
 from stateproc.errors import UnsupportedSnapshot, not_found
 from stateproc.query_plans.aggregate_conversion import buffer_types, call_text
-from stateproc.query_plans.node_rules import ROW_COUNT, accumulator_names, function_of, node_uids
+from stateproc.query_plans.node_rules import NODE_RULES, accumulator_names, function_of, node_uids
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_names, row_type_types, unique_names
 from stateproc.query_plans.row_conversion import column_type
 from stateproc.serializers import Serializer
@@ -34,16 +34,23 @@ from stateproc.serializers.table.type_text import parse_sql_type
 # What a key or a value consists of, as columns.
 
 PROCTIME = "PROCTIME"
-OCCURRENCES, ASSOCIATIONS, ROWS = "occurrences", "associations", "rows"
+COUNT, ASSOCIATIONS, ROWS = "count", "associations", "rows"
 """Columns that are not those of the query: how often a row is there, how many partners it has, rows of one sort key."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A row: the columns that it is made of, and their types."""
+    """A row.
+
+    Attributes:
+        columns: The columns that it is made of.
+        types: Their types.
+        counted: The columns in which 0 stands for null: accumulators that begin with it, and stay null otherwise.
+    """
 
     columns: tuple[str, ...]
     types: tuple[LogicalType, ...]
+    counted: frozenset[str] = frozenset()
 
     @property
     def given(self) -> tuple[str | None, ...]:
@@ -60,10 +67,11 @@ class Record:
 
 @dataclass(frozen=True)
 class Column:
-    """A single column."""
+    """A single column; ``default``: what it is in rows that do not have it, None where they need it."""
 
     name: str
     serializer: Serializer
+    default: int | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +105,13 @@ def columns_of(part: Part) -> tuple[str, ...]:
     if isinstance(part, Pair):
         return (*columns_of(part.first), *columns_of(part.second))
     return (part.name,) if isinstance(part, Column) else ()
+
+
+def defaults(part: Part) -> tuple[str, ...]:
+    """Return the columns of a part that rows need not have."""
+    if isinstance(part, Pair):
+        return (*defaults(part.first), *defaults(part.second))
+    return (part.name,) if isinstance(part, Column) and part.default is not None else ()
 
 
 @dataclass(frozen=True)
@@ -136,16 +151,22 @@ def node_states(plan: CompiledPlan, uid: str) -> tuple[NodeState, ...]:
     """
     found = {own: (node, name) for node in plan.nodes for name, own in node_uids(plan, node).items()}
     if uid not in found:
-        known = [own for own, (node, name) in found.items() if node.kind in _STATES and name in node.kind]
+        known = [own for own, (node, name) in found.items() if node.kind in _STATES and name == _stateful(node)]
         raise not_found("operator", uid, known, "the plan")
-    node, _ = found[uid]
+    node, name = found[uid]
     states = _STATES.get(node.kind)
-    if states is None:
+    if states is None or name != _stateful(node):
         raise _unsupported(node, "its states are not filled from rows")
     return tuple(
         NodeState(state.name, state.key, state.value, state.map_key, _ttl(node, index))
         for index, state in enumerate(states(node))
     )
+
+
+def _stateful(node: PlanNode) -> str | None:
+    """Return which of a node's operators has state."""
+    rule = NODE_RULES.get(node.kind)
+    return None if rule is None else rule.transformation
 
 
 _TTL = re.compile(r"(\d{1,18}) ms")
@@ -183,6 +204,11 @@ def _picked(node: PlanNode, rows: Record, positions: Any) -> Record:
     return Record(chosen, tuple(types_[name] for name in chosen))
 
 
+def _beside(rows: Record, name: str) -> str:
+    """Return a name for a column beside those of the query: one that comes twice gets ``_1``."""
+    return unique_names((*rows.columns, name))[-1]
+
+
 def _group_aggregate(node: PlanNode) -> Iterable[NodeState]:
     rows, calls, retracted = _input(node), node.items("aggCalls"), node.items("aggCallNeedRetractions")
     count_rows = node.at("needRetraction") is True and node.at("indexOfCountStar") in (None, -1)
@@ -195,16 +221,21 @@ def _group_aggregate(node: PlanNode) -> Iterable[NodeState]:
         count_rows=count_rows,
     )
     found: list[LogicalType] = []
+    counted: list[bool] = []
     for index, call in enumerate(calls):
         own = index < len(retracted) and retracted[index] is True
         if call.get("distinct") is True or function_of(call) not in _KNOWN[own]:
             raise _unsupported(node, f"{call_text(node, call)} has an accumulator that is not filled from rows")
-        found += buffer_types(node, call, retracts=own)
-    if names[-1:] == (ROW_COUNT,):
+        buffers = buffer_types(node, call, retracts=own)
+        found += buffers
+        counted += [len(buffers) > 1 or function_of(call) in ("COUNT", "SUM0")] * len(buffers)
+    if len(names) > len(found):
         found.append(parse_sql_type("BIGINT"))
+        counted.append(True)
     key = _picked(node, rows, node.items("grouping"))
     own_names = unique_names((*key.columns, *map(str, names)))[len(key.columns) :]
-    yield NodeState("accState", key, Record(own_names, tuple(found)))
+    zero = frozenset(name for name, begins in zip(own_names, counted, strict=True) if begins)
+    yield NodeState("accState", key, Record(own_names, tuple(found), zero))
 
 
 _KNOWN = (frozenset({"COUNT", "SUM", "SUM0", "MIN", "MAX", "AVG"}), frozenset({"COUNT", "SUM", "AVG"}))
@@ -222,6 +253,8 @@ def _deduplicate(node: PlanNode) -> Iterable[NodeState]:
 
 def _normalize(node: PlanNode) -> Iterable[NodeState]:
     rows = _input(node)
+    if node.at("filterCondition") is not None:
+        raise _unsupported(node, "it keeps only rows for which its filter is true")
     yield NodeState("deduplicate-state", _picked(node, rows, node.items("uniqueKeys")), rows)
 
 
@@ -238,7 +271,7 @@ def _rank(node: PlanNode) -> Iterable[NodeState]:
     sort_key = _picked(node, rows, [item.get("index") if isinstance(item, dict) else None for item in fields])
     # Arrays of structs are matched by the names of their fields.
     row = types.RowData(zip(rows.columns, rows.types, strict=True))
-    yield NodeState("data-state-with-append", key, Column(ROWS, types.List(row)), sort_key)
+    yield NodeState("data-state-with-append", key, Column(_beside(rows, ROWS), types.List(row)), sort_key)
 
 
 _OUTER = {"INNER": (False, False), "LEFT": (True, False), "RIGHT": (False, True), "FULL": (True, True),
@@ -253,33 +286,22 @@ def _join(node: PlanNode) -> Iterable[NodeState]:
     # Both sides have the key of the left one.
     key_types = _picked(node, _input(node), node.items("joinSpec", "leftKeys")).types
     for index, side in enumerate(("left", "right")):
-        rows, joined = _input(node, index), node.items("joinSpec", f"{side}Keys")
-        key = Record(_picked(node, rows, joined).columns, key_types)
+        rows = _input(node, index)
+        key = Record(_picked(node, rows, node.items("joinSpec", f"{side}Keys")).columns, key_types)
         unique = [*node.items(f"{side}UpsertKeys"), *node.items(f"{side}UniqueKeys")]  # The latter in Flink 1.15.
-        yield _side(
-            node, f"{side}-records", key, rows, [set(joined) >= set(one) for one in unique], unique, kind, index
-        )
+        map_key, kept = _kept_by(rows, [_picked(node, rows, one) for one in unique], key)
+        if _OUTER[kind][index]:
+            kept = Pair(kept, Column(_beside(rows, ASSOCIATIONS), types.INT))
+        yield NodeState(f"{side}-records", key, kept, map_key)
 
 
-def _side(
-    node: PlanNode,
-    name: str,
-    key: Record,
-    rows: Record,
-    contained: Sequence[bool],
-    unique: Sequence[Any],
-    kind: str,
-    index: int,
-) -> NodeState:
-    """Return the state of one input of a join, by its unique keys."""
-    partners = Column(ASSOCIATIONS, types.INT)
-    is_outer = _OUTER[kind][index]
-    if unique:
-        value: Part = Pair(rows, partners) if is_outer else rows
-        smallest = _picked(node, rows, min(unique, key=len))
-        return NodeState(name, key, value, None if any(contained) else smallest)
-    number = Column(OCCURRENCES, types.INT)
-    return NodeState(name, key, Pair(number, partners) if is_outer else number, rows)
+def _kept_by(rows: Record, unique: Sequence[Record], key: Record) -> tuple[Part | None, Part]:
+    """Return by what the rows of an input are found below the join's key, None if that is enough, and what is kept."""
+    if not unique:
+        return rows, Column(_beside(rows, COUNT), types.INT, default=1)
+    if any(set(one.columns) <= set(key.columns) for one in unique):
+        return None, rows
+    return min(unique, key=lambda one: len(one.columns)), rows
 
 
 _STATES: Mapping[str, Callable[[PlanNode], Iterable[NodeState]]] = {

@@ -224,7 +224,7 @@ def column_type(node: PlanNode, name: str, written: Any) -> LogicalType:
 def _unknown_type(node: PlanNode, name: str, written: Any) -> InvalidOption:
     return InvalidOption(
         f"the column {name} of {node.label} has a type that is not known: {str(written)[:80]}",
-        advice="let it begin without state: --empty",
+        advice="let the operator begin without state (evolve: --empty)",
     )
 
 

@@ -172,7 +172,7 @@ class OperatorBootstrap(KeyedBootstrap):
 
         Aggregates over groups (COUNT, SUM, MIN, MAX, AVG; the columns are the keys and the accumulators, an average has
         ``…_sum`` and ``…_count``), joins (``left-records`` and ``right-records``: the rows of each input, once, with
-        ``occurrences`` where they have no unique key, and ``associations`` where an outer join keeps them), the last
+        their ``count`` where they have no unique key, and ``associations`` where an outer join keeps them), the last
         row and the first by processing time of a deduplication, changelog normalization, and of TopN over rows that are
         only added the first row, or arrays ``rows`` with a sort key each.
 

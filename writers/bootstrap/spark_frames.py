@@ -107,19 +107,23 @@ def created(frame: DataFrame, rows: Sequence[tuple[Any, ...]], schema: pa.Schema
     return frame.sparkSession.createDataFrame(rows, spark_struct(schema))
 
 
-def nested_columns(frame: DataFrame, parts: Mapping[str, Part], names: Sequence[str]) -> DataFrame:
-    """Return the parts of keys and values as columns; ``names``: the columns of ``frame`` that there are."""
-    return frame.select(*(_nested(part, names).alias(name) for name, part in parts.items()))
+def nested_columns(frame: DataFrame, parts: Mapping[str, Part]) -> DataFrame:
+    """Return the parts of keys and values as columns."""
+    return frame.select(*(_nested(part, frame).alias(name) for name, part in parts.items()))
 
 
-def _nested(part: Part, names: Sequence[str]) -> Column:
-    if isinstance(part, Single):
-        return column_named(part.name) if part.name in names else F.lit(1)
+def _nested(part: Part, frame: DataFrame) -> Column:
     if isinstance(part, Always):
         return F.lit(part.value)
+    if isinstance(part, Single):
+        return column_named(part.name) if part.name in frame.columns else F.lit(part.default)
     if isinstance(part, Pair):
-        found = [_nested(part.first, names), _nested(part.second, names)]
+        found = [_nested(part.first, frame), _nested(part.second, frame)]
     else:
         found = [F.lit(None).cast("timestamp") if name is None else column_named(name) for name in part.given]
+        found = [
+            F.coalesce(column, F.lit(0).cast(frame.schema[name].dataType)) if name in part.counted else column
+            for name, column in zip(part.columns, found, strict=True)
+        ]
     fields = [column.alias(f"f{at}") for at, column in enumerate(found)]
     return F.struct(*fields) if fields else F.expr("named_struct()")

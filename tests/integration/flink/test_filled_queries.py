@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stateproc import OperatorBootstrap, SavepointWriter
-from stateproc.query_plans.node_states import ASSOCIATIONS, OCCURRENCES, node_states
+from stateproc.query_plans.node_states import ASSOCIATIONS, COUNT, node_states
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, read_plan
 from stateproc.query_plans.plan_matching import main_uid
 from tests.helpers.flink.evolving_job import EvolvingJob, Feed, script, table
@@ -36,7 +36,7 @@ FEEDS: dict[str, Feed] = {
 FIRST: dict[str, list[tuple[Any, ...]]] = {
     "orders": [
         (1, 1, "tea", 10.0), (2, 1, "mate", 4.5), (2, 1, "mate", 4.5), (3, 2, "tea", 20.0), (4, None, None, -1.0),
-        (5, 7, "茶\0🍵", 0.0), (9, 2, None, None),
+        (5, 7, "茶\0🍵", 0.0), (9, 2, None, None), (12, 8, "x", None),
     ],
     "payments": [(1, "card"), (3, "cash"), (3, "cash"), (8, "card")],
     "customers": [(1, "Ann", "Rome"), (2, "Bob", "Oslo"), (9, "Zoë", None)],
@@ -48,6 +48,7 @@ FIRST: dict[str, list[tuple[Any, ...]]] = {
 SECOND: dict[str, list[tuple[Any, ...]]] = {
     "orders": [
         (6, 1, "tea", 15.0), (8, 3, "tea", 1.5), (2, 1, "mate", 4.5), (10, 9, None, 2.0), (11, 7, "茶\0🍵", 8.0),
+        (13, 8, "x", 3.0),
     ],
     "payments": [(2, "card"), (6, "cash"), (5, "card"), (3, "card")],
     "customers": [(3, "Cid", "Rome"), (2, "Bea", "Rome"), (7, "Dee", "Oslo")],
@@ -63,7 +64,7 @@ OF_CUSTOMERS = "(SELECT customer, COUNT(*) AS n, SUM(amount) AS total FROM order
 
 def distinct(name: str, columns: str) -> str:
     """The rows of a table, each once, with the number of their occurrences."""
-    return f"SELECT {columns}, CAST(count(*) AS INT) AS {OCCURRENCES} FROM {name} GROUP BY {columns}"
+    return f"SELECT {columns}, CAST(count(*) AS INT) AS {COUNT} FROM {name} GROUP BY {columns}"
 
 
 def matched(rows: str, other: str, condition: str) -> str:
@@ -85,7 +86,7 @@ QUERIES: dict[str, tuple[str, str, list[dict[str, str]]]] = {
         "SELECT customer, MIN(amount) AS least, MAX(product) AS last, AVG(amount) AS mean, AVG(id) AS ids "
         "FROM orders GROUP BY customer",
         [{
-            "accState": "SELECT customer, min(amount) AS least, max(product) AS last, coalesce(sum(amount), 0.0) AS "
+            "accState": "SELECT customer, min(amount) AS least, max(product) AS last, sum(amount) AS "
             "mean_sum, count(amount) AS mean_count, CAST(sum(id) AS BIGINT) AS ids_sum, count(id) AS ids_count "
             "FROM orders GROUP BY customer"
         }],
@@ -114,8 +115,8 @@ QUERIES: dict[str, tuple[str, str, list[dict[str, str]]]] = {
         f"SELECT n, COUNT(*) AS people, SUM(total) AS total, AVG(total) AS mean FROM {OF_CUSTOMERS} GROUP BY n",
         [
             {
-                "accState": "SELECT n, count(*) AS people, coalesce(sum(total), 0.0) AS total, count(total) AS "
-                f"total_count, coalesce(sum(total), 0.0) AS mean_sum, count(total) AS mean_count FROM {OF_CUSTOMERS} "
+                "accState": "SELECT n, count(*) AS people, sum(total) AS total, count(total) AS "
+                f"total_count, sum(total) AS mean_sum, count(total) AS mean_count FROM {OF_CUSTOMERS} "
                 "GROUP BY n"
             },
             {"accState": f"SELECT * FROM {OF_CUSTOMERS}"},
@@ -126,7 +127,7 @@ QUERIES: dict[str, tuple[str, str, list[dict[str, str]]]] = {
         f"SELECT n, SUM(total) AS total FROM {OF_CUSTOMERS} GROUP BY n",
         [
             {
-                "accState": "SELECT n, coalesce(sum(total), 0.0) AS total, count(total) AS total_count, count(*) AS "
+                "accState": "SELECT n, sum(total) AS total, count(total) AS total_count, count(*) AS "
                 f"row_count FROM {OF_CUSTOMERS} GROUP BY n"
             },
             {"accState": f"SELECT * FROM {OF_CUSTOMERS}"},

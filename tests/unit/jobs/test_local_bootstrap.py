@@ -21,6 +21,7 @@ from stateproc.jobs.local_tables import LocalTables
 from stateproc.jobs.prepared_run import prepare
 from stateproc.jobs.state_kinds import STATE_KINDS
 from tests.helpers.cases import case_snapshots
+from tests.helpers.fixtures import FIXTURES
 from tests.helpers.paths import ROOT
 
 SHOP = stateproc.bundled_snapshot("shop")
@@ -107,6 +108,49 @@ def test_states_of_every_kind_from_files(job: dict[str, Any]) -> None:
     assert {row["partition"]: row["offset"] for row in found.offsets().to_pylist()} == {0: 100, 1: 101, 2: 102}
     assert found.verify().problems == ()
     assert stateproc.run_job({**job, "checks": checks}).status == "unchanged"
+
+
+PLAN = FIXTURES / "1.20/plan-plain/plan.json"
+
+
+def test_a_plan_names_and_types_the_states_of_an_operator(tmp_path: Path) -> None:
+    (tmp_path / "orders.csv").write_text("customer,amount,city\n1,2.5,Rome\n1,4.0,Oslo\n2,8.0,Rome\n")
+    csv = {"format": "csv", "path": f"{tmp_path}/orders.csv", "schema": "customer BIGINT, amount DOUBLE, city STRING"}
+    job = {
+        "job": "fill",
+        "sources": {
+            "orders": {**csv, "options": {"header": True}},
+            "spent": {"sql": "SELECT customer, count(*) AS n, sum(amount) AS spent FROM orders GROUP BY customer"},
+            "people": {"sql": "SELECT DISTINCT customer, 'Ann' AS name, city FROM orders WHERE city = 'Rome'"},
+            "shops": {"sql": "SELECT 7::BIGINT AS shop, 'Rome' AS city"},
+        },
+        "operators": [
+            {"uid": "40_group-aggregate", "plan": str(PLAN), "rows": "spent", "ttl": True},
+            {"uid": "47_join", "plan": str(PLAN), "rows": {"left-records": "people", "right-records": "shops"}},
+        ],
+        "target": {"path": str(tmp_path / "filled")},
+    }
+    stateproc.run_job(job)
+    filled = stateproc.open(tmp_path / "filled", plan=PLAN)
+    totals = filled.state("40_group-aggregate", "accState")
+    assert totals.keyed.ttl  # type: ignore[union-attr]
+    rows = [(row["key"]["customer"], *row["value"].values()) for row in totals.to_arrow().to_pylist()]
+    assert sorted(rows) == [(1, 2, 6.5), (2, 1, 8.0)]
+    (found,) = filled.state("47_join", "right-records").to_arrow(flatten=True).drop_columns(["key_group"]).to_pylist()
+    assert found == {"key": {"city": "Rome"}, "map_key": {"shop": 7}, "map_value": {"shop": 7, "city": "Rome"}}
+
+    for change, text in (
+        ({"rows": "nothing"}, "there is no source 'nothing'"),
+        ({"rows": {"accState": "nothing"}}, "there is no source 'nothing'"),
+        ({"rows": {"other": "spent"}}, "no state 'other'"),
+        ({"uid": "99_group-aggregate"}, "no operator '99_group-aggregate'"),
+        ({"states": [{"kind": "value", "name": "v", "source": "spent"}]}, "is not accepted here"),
+        ({"plan": f"{tmp_path}/none.json"}, "none.json cannot be read"),
+    ):
+        wrong = {**job, "operators": [{**job["operators"][0], **change}]}  # type: ignore[dict-item]
+        with pytest.raises(SnapshotError, match=text):
+            stateproc.run_job({**wrong, "target": {"path": str(tmp_path / "wrong")}})
+        assert not (tmp_path / "wrong").exists()
 
 
 def test_rows_that_cannot_be_state_leave_nothing(job: dict[str, Any], tmp_path: Path) -> None:

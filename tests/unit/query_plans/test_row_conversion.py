@@ -177,7 +177,7 @@ def test_a_new_column_of_a_type_that_is_not_known_is_refused(job: Path, written:
         output = node_of(plan, source)["outputType"]
         output["fields"] = [{**one, "fieldType": written} if one["name"] == "page" else one for one in output["fields"]]
 
-    with pytest.raises(InvalidOption, match=r"(?s)Deduplicate\[73\].* page .* has a type that is not known.*--empty"):
+    with pytest.raises(InvalidOption, match=r"(?s)page of Deduplicate\[73\] has a type that is not known.*--empty"):
         evolved(job, FILL, edit)
 
 
