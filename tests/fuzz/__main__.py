@@ -18,9 +18,9 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,13 +60,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--checked", action="store_true", help="kernels are plain Python over checked memory: slow")
     parser.add_argument("--keep", action="store_true", help=f"add what reaches more to {ARCHIVE.name}")
     parser.add_argument("--child", choices=NAMES, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--compare", action="store_true", help="read the archived inputs with compiled and with plain kernels"
+    )
     parser.add_argument("--check", type=Path, help="read this input again; needs one target")
     parser.add_argument("targets", nargs="*", help="of: " + ", ".join(NAMES))
     given = parser.parse_args(arguments)
     if unknown := set(given.targets) - set(NAMES):
         parser.error(f"no target {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     if given.child:
-        return _child(given.child, given.seconds, checked=given.checked)
+        return _child(given.child, given.seconds, is_checked=given.checked)
     if given.check:
         from tests.fuzz.targets import TARGETS
 
@@ -74,6 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(problem or "no finding")
         return int(problem is not None)
     known = archived()
+    if given.compare:
+        return _compare(known, given.targets or NAMES)
     with ThreadPoolExecutor(given.jobs) as pool:
         runs = pool.map(
             lambda name: _run(name, given.seconds, known.get(name, ()), given.checked), given.targets or NAMES
@@ -86,6 +91,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.keep:
         write_archive({name: [*known.get(name, ()), *_grown(name, known.get(name, ()))] for name in NAMES})
     return int(any(result.findings or not result.coverage for result in results))
+
+
+def _compare(known: Mapping[str, Sequence[bytes]], names: Sequence[str]) -> int:
+    """Print the inputs of which compiled kernels and plain Python over checked memory make something else."""
+    different = 0
+    for name in names:
+        fast = _outcomes(name, known.get(name, ()))
+        with checked():
+            slow = _outcomes(name, known.get(name, ()))
+        pairs = list(zip(fast, slow, strict=True))
+        for number, (one, two) in enumerate(pairs):
+            if one != two:
+                different += 1
+                print(f"{name} {number}:\n  compiled: {one[:1000]}\n  plain:    {two[:1000]}", flush=True)
+        print(f"{name}: {len(pairs)} inputs compared", flush=True)
+    return int(different > 0)
+
+
+def _outcomes(name: str, inputs: Sequence[bytes]) -> list[str]:
+    from tests.fuzz.targets import TARGETS
+
+    return [TARGETS[name].shown(data) for data in inputs]
+
+
+@contextmanager
+def checked() -> Iterator[None]:
+    """Run kernels as plain Python over checked memory."""
+    from tests.helpers.damage.checked_kernels import checked_kernels
+    from tests.helpers.damage.checked_reader_kernels import checked_reader_kernels
+
+    with checked_kernels(), checked_reader_kernels():
+        yield
 
 
 def _run(name: str, seconds: int, known: Sequence[bytes], checked: bool) -> Result:
@@ -119,7 +156,7 @@ def _run(name: str, seconds: int, known: Sequence[bytes], checked: bool) -> Resu
     return Result(name, executions, coverage, len(inputs) + died)
 
 
-def _child(name: str, seconds: int, *, checked: bool) -> int:
+def _child(name: str, seconds: int, *, is_checked: bool) -> int:
     """Fuzz one target in this process; libFuzzer ends it."""
     import atheris
 
@@ -132,13 +169,6 @@ def _child(name: str, seconds: int, *, checked: bool) -> int:
             target.problem(data)  # Imports and loads what is loaded once: memory is compared with the idle process.
     for data in seeds:
         (folder / "seeds" / _digest(data)).write_bytes(data)
-    stack = ExitStack()
-    if checked:
-        from tests.helpers.damage.checked_kernels import checked_kernels
-        from tests.helpers.damage.checked_reader_kernels import checked_reader_kernels
-
-        stack.enter_context(checked_kernels())
-        stack.enter_context(checked_reader_kernels())
     others = [data[2:] for data in seeds]
     peak, seen = [_peak()], set[str]()
 
@@ -157,7 +187,7 @@ def _child(name: str, seconds: int, *, checked: bool) -> int:
         rng = random.Random(seed)
         if rng.random() < 0.3 or len(data) < 3:
             return bytes(atheris.Mutate(data, most))
-        if target.damaged is not None and rng.random() < 0.8:
+        if target.damaged is not None and rng.random() < 0.7:
             return (data[:2] + target.damaged(rng, data[2:], others))[:most]
         part = bytearray(data[2:])
         for _ in range(rng.choice((1, 1, 2, 3))):
@@ -167,13 +197,13 @@ def _child(name: str, seconds: int, *, checked: bool) -> int:
 
     options = [
         f"-max_total_time={seconds}",
-        f"-timeout={SECONDS * (20 if checked else 1)}",
+        f"-timeout={SECONDS * (20 if is_checked else 1)}",
         f"-max_len={MOST_INPUT}",
         "-rss_limit_mb=4096",
         f"-artifact_prefix={folder}/findings/",
     ]
     atheris.Setup([sys.argv[0], *options, str(folder / "corpus"), str(folder / "seeds")], run, custom_mutator=mutate)
-    with stack:
+    with checked() if is_checked else nullcontext():
         atheris.Fuzz()
     return 0
 

@@ -29,6 +29,7 @@ from stateproc.serializers import LayoutContext, Serializer, read_snapshot
 from stateproc.wire import Cursor
 from stateproc.wire.java_plain import to_plain
 from stateproc.wire.java_stream import read_java_object
+from tests.fuzz.checksum_mutations import damaged_contents
 from tests.fuzz.text_mutations import damaged_document, damaged_expression
 from tests.helpers.connector_vectors import connector_vectors
 from tests.helpers.damage import corpus
@@ -75,6 +76,16 @@ class FuzzTarget:
         subjects = self.subjects()
         subject = subjects[int.from_bytes(data[:2], "big") % len(subjects)]
         return outcome(lambda: subject.read(data[2:])) if self.places else outcome(lambda: _typed(subject.read, data))
+
+    def shown(self, data: bytes) -> str:
+        """Read an input; return what came of it as text."""
+        subjects = self.subjects()
+        try:
+            found = subjects[int.from_bytes(data[:2], "big") % len(subjects)].read(data[2:])
+        except SnapshotError as error:
+            return str(error)
+        items = found.items() if isinstance(found, dict) else [("", found)]
+        return repr({name: str(item) if isinstance(item, SnapshotError) else item for name, item in items})
 
 
 def _typed(read: Read, data: bytes) -> None:
@@ -289,11 +300,11 @@ TARGETS = {
     for target in (
         FuzzTarget("metadata", _metadata, places=True),
         FuzzTarget("headers", _headers, places=True),
-        FuzzTarget("canonical", _canonical, places=True),
-        FuzzTarget("heap", _heap, places=True),
-        FuzzTarget("operator-state", _operator_state, places=True),
+        FuzzTarget("canonical", _canonical, places=True, damaged=damaged_contents),
+        FuzzTarget("heap", _heap, places=True, damaged=damaged_contents),
+        FuzzTarget("operator-state", _operator_state, places=True, damaged=damaged_contents),
         FuzzTarget("timers", _timers, places=True),
-        FuzzTarget("rocksdb", _rocksdb, places=True),
+        FuzzTarget("rocksdb", _rocksdb, places=True, damaged=damaged_contents),
         FuzzTarget("changelog", _changelog, places=True),
         FuzzTarget("serializers", _serializers),
         FuzzTarget("values", _plain_values),

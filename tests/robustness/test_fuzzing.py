@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import re
 from functools import partial
 
 import pytest
 
-from stateproc.errors import CorruptSnapshot, Where
+from stateproc.errors import CorruptSnapshot, SnapshotError, Where
 from tests.fuzz.__main__ import NAMES
+from tests.fuzz.checksum_mutations import damaged_contents
 from tests.fuzz.corpus import archived
 from tests.fuzz.targets import TARGETS, FuzzTarget, Subject
 from tests.helpers.damage.child_processes import run_cases
@@ -26,6 +29,20 @@ def test_archived_inputs_are_read_or_refused(name: str) -> None:
     target.subjects()  # Loaded once, before the children that compare memory.
     cases = [(f"{name} {number}", partial(no_problem, target, data)) for number, data in enumerate(INPUTS[name])]
     assert run_cases(cases).failures == ()
+
+
+@pytest.mark.parametrize(("name", "least"), [("rocksdb", 8), ("canonical", 3), ("operator-state", 2)])
+def test_damage_gets_past_the_checksums(name: str, least: int) -> None:
+    """What is damaged behind them is noticed by what reads it, in many ways, or is another value."""
+    rng, found = random.Random(1), set[str]()
+    for subject in TARGETS[name].subjects():
+        for example in subject.examples:
+            data = damaged_contents(rng, example, ())
+            if data == example:
+                continue
+            results = subject.read(data)
+            found |= {re.sub(r"\d+", "", one.message) for one in results.values() if isinstance(one, SnapshotError)}
+    assert sum("checksum" in text for text in found) <= 1 and len(found) >= least, found
 
 
 def no_problem(target: FuzzTarget, data: bytes) -> None:
