@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from stateproc.errors import InvalidOption, MissingFile, SnapshotError, Where
 from stateproc.storage.concurrency import map_in_order
-from stateproc.storage.layout import CHECKPOINT_NAME, JOB_NAME, METADATA, SAVEPOINT_NAME
+from stateproc.storage.layout import CHECKPOINT_NAME, JOB_NAME, METADATA, SAVEPOINT_NAME, is_of_write
 from stateproc.storage.paths import refuse_missing
 from stateproc.storage.store import Entry, FileStatus, StorageOptions, StorePath, is_absent
 from stateproc.storage.uris import is_within, join, real_path
@@ -196,6 +196,9 @@ class _DirectoryWalk:
             return _Visit(snapshot=SnapshotDirectory(directory, metadata))
         if SAVEPOINT_NAME.fullmatch(name) and not directories:
             return _Visit(snapshot=_incomplete(directory))
+        if any(map(is_of_write, files)):
+            # A write was killed, or is under way.
+            return _Visit(snapshot=_incomplete(directory), children=[directory / child for child in directories])
         shared = _shared_directories(name, directories)
         visit = _Visit(children=[directory / child for child in directories if child not in shared])
         if shared or JOB_NAME.fullmatch(name) or any(map(CHECKPOINT_NAME.fullmatch, directories)):

@@ -19,7 +19,7 @@ from stateproc.catalog.entries import iso_time, utc_time
 from stateproc.catalog.listing import SnapshotCatalog, catalog_of
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.storage.concurrency import map_in_order
-from stateproc.storage.layout import CHECKPOINT_NAME, METADATA
+from stateproc.storage.layout import CHECKPOINT_NAME, METADATA, is_of_write
 from stateproc.storage.store import StorePath
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ def find_orphans(
 ) -> OrphanReport:
     """List the files below a directory that none of its complete snapshots needs; nothing is deleted.
 
-    Searched are ``shared``, ``taskowned`` and ``dstl`` of each job and the directories of its checkpoints. Snapshots
+    Searched are ``shared``, ``taskowned`` and ``dstl`` of each job, the directories of its checkpoints, and of what
+    writes of this project left also those of other snapshots. Snapshots
     outside of the directory are not known: give the directory that contains all snapshots of the jobs.
 
     Args:
@@ -134,7 +135,7 @@ def orphans_of(
     places = list(_places(catalog.discovery, unreadable))
     youngest = time.time() - min_age.total_seconds()
     found: list[UnneededFile] = []
-    for files, failure in map_in_order(lambda place: _unneeded(place, catalog.needed_names), places):
+    for files, failure in map_in_order(lambda place: _unneeded(*place, catalog.needed_names), places):
         found += files
         listed(1)
         if failure is not None:
@@ -149,22 +150,32 @@ def orphans_of(
     )
 
 
-def _places(discovery: Discovery, unreadable: set[str]) -> Iterator[StorePath]:
-    """Yield the directories to search: those that several snapshots may use, and those of checkpoints of a job."""
+def _places(discovery: Discovery, unreadable: set[str]) -> Iterator[tuple[StorePath, bool]]:
+    """Yield the directories to search, and whether only files of writes by this project count there.
+
+    Those are directories that several snapshots may use, those of checkpoints of a job, and those of other snapshots,
+    in which users may keep files of their own.
+    """
     for job in discovery.jobs:
-        yield from (job.directory / name for name in job.shared)
+        yield from ((job.directory / name, False) for name in job.shared)
     for snapshot in discovery.snapshots:
         is_checkpoint = CHECKPOINT_NAME.fullmatch(snapshot.name) is not None
-        if snapshot.uri not in unreadable and (snapshot.metadata is None or is_checkpoint):
-            yield snapshot.directory
+        if snapshot.uri not in unreadable:
+            yield snapshot.directory, snapshot.metadata is not None and not is_checkpoint
 
 
-def _unneeded(place: StorePath, needed: NDArray[np.int64]) -> tuple[list[UnneededFile], str | None]:
-    """Return the files below a directory that are not needed, and why it could not be listed to its end."""
+def _unneeded(place: StorePath, own: bool, needed: NDArray[np.int64]) -> tuple[list[UnneededFile], str | None]:
+    """Return the files below a directory that are not needed, and why it could not be listed to its end.
+
+    Args:
+        place: The directory.
+        own: Whether only files of writes by this project count.
+        needed: Hashes of the names of files that snapshots need, sorted.
+    """
     found: list[UnneededFile] = []
     try:
         for entry in place.files_below():
-            if entry.name != METADATA and not _is_needed(entry.name, needed):
+            if entry.name != METADATA and (is_of_write(entry.name) or not own) and not _is_needed(entry.name, needed):
                 status = entry.status()
                 if status is not None:  # else removed meanwhile, or no regular file
                     found.append(UnneededFile(entry.path.uri, status.size, utc_time(status.modified)))

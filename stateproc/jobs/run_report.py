@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from stateproc.jobs.input_versions import file_hash
-from stateproc.storage.layout import METADATA
+from stateproc.storage.layout import METADATA, run_of_marker
 from stateproc.storage.store import StorePath
 from stateproc.storage.writing import publish
 from stateproc.writers.commit.commit import MANIFEST
-from stateproc.writers.commit.staging import run_of_marker
 
 RunStatus = Literal["written", "unchanged", "planned", "failed"]
 SUCCESS: tuple[RunStatus, ...] = ("written", "unchanged", "planned")

@@ -1,4 +1,4 @@
-"""Names of the directories and files that Flink writes below a directory of checkpoints or savepoints."""
+"""Names of the directories and files that Flink and this project write below a directory of snapshots."""
 
 from __future__ import annotations
 
@@ -23,3 +23,26 @@ def is_below_job(name: str) -> bool:
 def is_flink_directory(name: str) -> bool:
     """Return whether Flink gives this name to the directory of a job, of a snapshot, or to one below a job's."""
     return is_below_job(name) or any(pattern.fullmatch(name) is not None for pattern in (JOB_NAME, SAVEPOINT_NAME))
+
+
+# Files of a write by this project: of state, and its marker, which is there until the write is over.
+
+_FILE = re.compile(r"stateproc-([0-9a-f]{16})-[0-9a-f]{32}")
+_MARKER = re.compile(r"\.stateproc-([0-9a-f]{16})(?:-metadata)?")
+
+
+def run_of_file(name: str) -> str | None:
+    """Return the run in a state file's name; None for files of other programs."""
+    match = _FILE.fullmatch(name)
+    return match.group(1) if match else None
+
+
+def run_of_marker(name: str) -> str | None:
+    """Return the run in the name of a marker or of an unfinished ``_metadata``, else None."""
+    match = _MARKER.fullmatch(name)
+    return match.group(1) if match else None
+
+
+def is_of_write(name: str) -> bool:
+    """Return whether a write by this project gives this name to a file."""
+    return run_of_file(name) is not None or run_of_marker(name) is not None

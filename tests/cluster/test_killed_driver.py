@@ -17,7 +17,7 @@ import pytest
 
 import stateproc
 from stateproc.errors import MissingFile
-from stateproc.writers.commit.staging import run_of_file
+from stateproc.storage.layout import run_of_file
 from tests.helpers.spark.cluster_commands import UID, contents, driver_environment, ran, write_accounts
 from tests.helpers.spark.standalone_cluster import SECONDS, Cluster
 from tests.helpers.stores.remote_store import RemoteStore

@@ -14,11 +14,11 @@ from stateproc.errors import InvalidOption, SnapshotError, Where, WriteFailed
 from stateproc.metadata import SnapshotMetadata, read_metadata, walk_stream_handles
 from stateproc.metadata.handles import KeyGroupsHandle, RelativeFileHandle, StreamHandle
 from stateproc.metadata.writer import write_metadata
-from stateproc.storage.layout import METADATA
+from stateproc.storage.layout import METADATA, run_of_file, run_of_marker
 from stateproc.storage.store import Entry, StorePath
 from stateproc.storage.uris import absolute, real_path, same_store, scheme_of
 from stateproc.storage.writing import make_directory, publish, remove, remove_empty_directory, remove_quietly
-from stateproc.writers.commit.staging import Staging, new_run, run_of_file, run_of_marker
+from stateproc.writers.commit.staging import Staging, new_run
 
 # What a caller adds to a commit: a check of the complete files before ``_metadata`` is written, and a manifest.
 

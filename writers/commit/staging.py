@@ -7,7 +7,6 @@ snapshot. Until then a marker file shows that the write is in progress; without 
 
 from __future__ import annotations
 
-import re
 import uuid
 from dataclasses import dataclass
 from types import TracebackType
@@ -22,20 +21,6 @@ from stateproc.storage.writing import OutputFile, remove_quietly
 
 INLINE_THRESHOLD = 20 << 10
 """Flink's default of ``execution.checkpointing.data-inline-threshold``: less state is kept in ``_metadata`` itself."""
-_FILE = re.compile(r"stateproc-([0-9a-f]{16})-[0-9a-f]{32}")
-_MARKER = re.compile(r"\.stateproc-([0-9a-f]{16})(?:-metadata)?")
-
-
-def run_of_file(name: str) -> str | None:
-    """Return the run in a state file's name; None for files of other programs."""
-    match = _FILE.fullmatch(name)
-    return match.group(1) if match else None
-
-
-def run_of_marker(name: str) -> str | None:
-    """Return the run in the name of a marker or of an unfinished ``_metadata``, else None."""
-    match = _MARKER.fullmatch(name)
-    return match.group(1) if match else None
 
 
 def new_run() -> str:

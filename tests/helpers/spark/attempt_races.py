@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from stateproc.errors import WriteFailed
-from stateproc.writers.commit.staging import StateFile, run_of_marker
+from stateproc.storage.layout import run_of_marker
+from stateproc.writers.commit.staging import StateFile
 
 ENOUGH = 30_000
 """Bytes: more than a handle holds, less than a state file of the rows that are written."""

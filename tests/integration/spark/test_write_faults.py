@@ -20,7 +20,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import stateproc
 from stateproc.errors import MissingFile
-from stateproc.writers.commit.staging import run_of_file, run_of_marker
+from stateproc.storage.layout import run_of_file, run_of_marker
 from stateproc.writers.spark.data_source_writer import writer_of
 from tests.helpers.paths import python_environment
 from tests.helpers.spark.attempt_races import note_of

@@ -18,7 +18,7 @@ import stateproc
 from stateproc.errors import DuplicateKey, InvalidOption, InvalidRows, NotFound, WriteFailed
 from stateproc.flink_versions import release
 from stateproc.metadata import MasterState
-from stateproc.writers.commit.staging import run_of_file
+from stateproc.storage.layout import run_of_file
 from stateproc.writers.formats.entry_batches import FILE, FILE_ENTRIES
 from stateproc.writers.spark.data_source_writer import PlainWriter, writer_of
 from stateproc.writers.write_snapshot import finish

@@ -20,10 +20,11 @@ from stateproc.errors import InvalidOption, MissingFile, WriteFailed
 from stateproc.metadata import OperatorEntry, SnapshotMetadata, SubtaskState, read_metadata
 from stateproc.metadata.handles import ByteStreamHandle, KeyGroupsHandle, RelativeFileHandle
 from stateproc.storage import locate, writing
+from stateproc.storage.layout import run_of_file, run_of_marker
 from stateproc.storage.store import StorePath
 from stateproc.writers.commit import commit
 from stateproc.writers.commit.commit import Commit
-from stateproc.writers.commit.staging import Staging, StateFile, run_of_file, run_of_marker
+from stateproc.writers.commit.staging import Staging, StateFile
 
 Handle = ByteStreamHandle | RelativeFileHandle
 BIG = bytes(range(256)) * 100

@@ -1,0 +1,62 @@
+"""Processes that write to one directory at the same time: at most one completes, and what is there is whole."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import stateproc
+from stateproc.errors import SnapshotError
+from tests.unit.writers.commit.test_faults_at_steps import DEMO, REFUSED, contents, files, kept, write
+
+ROUNDS = 12
+
+
+def written_together(changes: Sequence[tuple[str, float]], target: Path, mode: str) -> list[int]:
+    """Write in a process for each change, each after some seconds; return how they ended."""
+    children = []
+    begin = time.monotonic() + 0.05
+    for change, later in changes:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                time.sleep(max(0, begin + later - time.monotonic()))
+                try:
+                    write(change, target, mode)
+                    code = 0
+                except SnapshotError as error:
+                    code = REFUSED if error.advice else 1
+            finally:
+                os._exit(code)
+        children.append(child)
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("mode", ["error", "overwrite"])
+def test_of_two_writers_at_most_one_completes_and_nothing_is_mixed(mode: str, tmp_path: Path) -> None:
+    source, wanted = files(Path(DEMO)), contents(Path(DEMO))
+    ends: set[tuple[int, ...]] = set()
+    for number in range(ROUNDS):
+        target = tmp_path / str(number)
+        # Later and later, so that they meet at other steps.
+        ended = written_together([("copy", 0.0), ("rescale", 0.004 * number)], target, mode)
+        ends.add(tuple(ended))
+        assert set(ended) <= {0, REFUSED}, ended
+        # Of those that replace what is there, one may begin after the other has ended.
+        assert ended.count(0) <= (1 if mode == "error" else 2), ended
+        if 0 in ended:
+            assert contents(target) == wanted
+            groups = {operator.max_parallelism for operator in stateproc.open(target).operators}
+            assert ended.count(0) == 2 or (256 in groups) is (ended[1] == 0), (ended, groups)
+        else:
+            assert not (target / "_metadata").exists()
+        assert files(Path(DEMO)) == source
+        write("copy", target, "overwrite")
+        assert contents(target) == wanted and set(os.listdir(target)) == kept(target)
+    assert any(0 in ended for ended in ends), ends
