@@ -16,7 +16,7 @@ from stateproc.errors import InvalidOption
 from stateproc.metadata import read_metadata
 from stateproc.metadata.handles import FileHandle, OperatorStreamHandle
 from stateproc.metadata.writer import write_metadata
-from tests.helpers.paths import FIXTURES
+from tests.helpers.paths import DEMO, FIXTURES
 from tests.unit.catalog.test_listing import JOB, files_of
 
 DAY = 24 * 3600
@@ -155,3 +155,24 @@ def test_ages(text: str, age: int) -> None:
 def test_other_ages_are_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidOption):
         stateproc.find_orphans(tmp_path, min_age=text)
+
+
+def test_of_savepoints_only_what_killed_writes_left_is_listed(tmp_path: Path) -> None:
+    """Users keep files of their own beside a savepoint; a directory of another name is found by what a write left."""
+    savepoint = tmp_path / "mine"
+    shutil.copytree(DEMO, savepoint)
+    (savepoint / "notes.txt").write_text("keep")
+    killed, state = ".stateproc-0123456789abcdef", f"stateproc-0123456789abcdef-{'0' * 32}"
+    assert names(stateproc.find_orphans(tmp_path, min_age="0s").orphans) == set()
+    for folder in (savepoint, tmp_path / "given-up"):
+        folder.mkdir(exist_ok=True)
+        (folder / killed).touch()
+        (folder / state).write_bytes(b"state")
+    report = stateproc.find_orphans(tmp_path, min_age="0s")
+    assert sorted(one.path for one in report.orphans) == sorted(
+        str(folder / name) for folder in (savepoint, tmp_path / "given-up") for name in (killed, state)
+    )
+    assert {Path(entry.path).name: entry.status for entry in stateproc.ls(tmp_path)} == {
+        "given-up": "incomplete",
+        "mine": "complete",
+    }
