@@ -1,4 +1,4 @@
-"""Damage behind checksums, which are computed again: of RocksDB's tables and MANIFEST, and of snappy frames.
+"""Damage of what checksums cover, which are computed again: of RocksDB's tables and MANIFEST, and of snappy frames.
 
 What has none of these forms any more comes back as it is.
 """

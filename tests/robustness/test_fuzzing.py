@@ -33,7 +33,7 @@ def test_archived_inputs_are_read_or_refused(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "least"), [("rocksdb", 8), ("canonical", 3), ("operator-state", 2)])
 def test_damage_gets_past_the_checksums(name: str, least: int) -> None:
-    """What is damaged behind them is noticed by what reads it, in many ways, or is another value."""
+    """Damage of what they cover is noticed by what reads it, in many ways, or is another value."""
     rng, found = random.Random(1), set[str]()
     for subject in TARGETS[name].subjects():
         for example in subject.examples:
