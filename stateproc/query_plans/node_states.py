@@ -157,6 +157,10 @@ def node_states(plan: CompiledPlan, uid: str) -> tuple[NodeState, ...]:
     states = _STATES.get(node.kind)
     if states is None or name != _stateful(node):
         raise _unsupported(node, "its states are not filled from rows")
+    if node.at("configuration", _ASYNC) == "true":
+        raise _unsupported(node, f"with {_ASYNC} it has states of another kind")
+    if plan.flink_version.startswith("1.15") and states is _rank:
+        raise _unsupported(node, "Flink 1.15 has other states for it")
     return tuple(
         NodeState(state.name, state.key, state.value, state.map_key, _ttl(node, index))
         for index, state in enumerate(states(node))
@@ -169,6 +173,7 @@ def _stateful(node: PlanNode) -> str | None:
     return None if rule is None else rule.transformation
 
 
+_ASYNC = "table.exec.async-state.enabled"
 _TTL = re.compile(r"(\d{1,18}) ms")
 
 
@@ -224,7 +229,8 @@ def _group_aggregate(node: PlanNode) -> Iterable[NodeState]:
     counted: list[bool] = []
     for index, call in enumerate(calls):
         own = index < len(retracted) and retracted[index] is True
-        if call.get("distinct") is True or function_of(call) not in _KNOWN[own]:
+        is_own = not isinstance(call.get("internalName"), str)  # A function of the user, whatever its name is.
+        if is_own or call.get("distinct") is True or function_of(call) not in _KNOWN[own]:
             raise _unsupported(node, f"{call_text(node, call)} has an accumulator that is not filled from rows")
         buffers = buffer_types(node, call, retracts=own)
         found += buffers

@@ -66,7 +66,7 @@ def _mutated(rng: random.Random, data: bytes) -> bytes:
 
 
 def _table(rng: random.Random, data: bytes) -> bytes | None:
-    """Lay a table out again after one of its blocks was damaged; without filters, so that there is space for it.
+    """Write a table again after one of its blocks was damaged; without filters, so that there is space for it.
 
     It has its old size if that is enough: a MANIFEST says the sizes of tables.
     """

@@ -254,6 +254,22 @@ def edited(change: Callable[[dict[str, Any]], None], uid: str) -> dict[str, Any]
     return dict(plan)
 
 
+def test_states_of_another_kind_are_refused() -> None:
+    async_state = edited(lambda node: node["configuration"].update({"table.exec.async-state.enabled": "true"}), TOTALS)
+    own = edited(lambda node: node["aggCalls"][1].update(internalName=None, catalogName="`c`.`d`.`SUM`"), TOTALS)
+    for plan, uid, text in (
+        (async_state, TOTALS, "async-state.enabled it has states of another kind"),
+        (own, TOTALS, r"SUM\(spent\) has an accumulator|SUM\(amount\) has an accumulator"),
+        (
+            json.loads(PLAN.read_text()) | {"flinkVersion": "1.15"},
+            "160_stream-exec-rank_1_rank",
+            "Flink 1.15 has other states",
+        ),
+    ):
+        with pytest.raises(UnsupportedSnapshot, match=text):
+            node_states(read_plan(plan), uid)
+
+
 def test_a_time_to_live_is_that_of_the_plan_unless_it_is_given(tmp_path: Path) -> None:
     plan = edited(lambda node: node["state"][0].update(ttl="3600000 ms"), TOTALS)
     rows = pa.table({"customer": [1], "n": [1], "spent": [1.0]})
