@@ -2,19 +2,20 @@
 
 The state has a row of buffers per group, call after call: COUNT the number (BIGINT), SUM, MIN and MAX their result, AVG
 the sum and the number (AggregateFunction classes of org.apache.flink.table.planner.functions.aggfunctions). All of them
-are nullable; those of a call that begins are 0 for COUNT, SUM0 and AVG, else null.
+are nullable; those of a call that begins are 0 for COUNT, SUM0 and AVG, else null. So AVG is made of SUM and COUNT of
+the same column, and these of AVG, where the sums have one type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stateproc.errors import InvalidOption, Where
 from stateproc.query_plans.node_rules import buffer_names, function_of
 from stateproc.query_plans.plan_file import PlanNode
-from stateproc.query_plans.plan_matching import Pair
+from stateproc.query_plans.plan_matching import MADE_OF, Pair
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
@@ -63,9 +64,13 @@ def aggregate_conversion(pair: Pair, old: RowData) -> AggregateConversion:
     types: list[LogicalType] = []
     renames: dict[str, str] = {}
     assignments: list[str] = []
-    for call, source in zip(after, kept, strict=True):
+
+    def buffer(source: int, number: int) -> str:
+        return 'value."' + old.names[starts[source] + number].replace('"', '""') + '"'
+
+    for number, (call, source) in enumerate(zip(after, kept, strict=True)):
         if source is None:
-            for type_, initial in _beginning(pair.new, call):
+            for type_, initial in _derived(pair, number, buffer) or _beginning(pair.new, call):
                 assignments.append(f"value.f{len(types)} = {initial}")
                 types.append(type_)
             continue
@@ -82,14 +87,58 @@ def call_words(pair: Pair) -> list[str]:
     words = [
         f"{call_text(pair.new, call)} kept" for call, source in zip(after, kept, strict=True) if source is not None
     ]
+    words += [
+        f"{call_text(pair.new, call)} from {text}"
+        for number, call in enumerate(after)
+        if (text := _origin(pair, number))
+    ]
     words += [f"{call_text(pair.new, call)} from now on" for call in new_calls(pair)]
     gone = sorted(set(range(len(before))) - set(kept))
     return words + [f"{call_text(pair.old, before[index])} dropped" for index in gone]
 
 
 def new_calls(pair: Pair) -> list[Any]:
-    """Return the calls of the new node that the old one does not have."""
-    return [call for call, source in zip(pair.new.items("aggCalls"), pair.kept or (), strict=True) if source is None]
+    """Return the calls of the new node that the old one does not have, and that do not follow from others."""
+    calls = enumerate(zip(pair.new.items("aggCalls"), pair.kept or (), strict=True))
+    return [call for number, (call, source) in calls if source is None and _origin(pair, number) is None]
+
+
+def _origin(pair: Pair, number: int) -> str | None:
+    """Return of which calls a new one is made; None for one that is kept or begins."""
+    if (pair.kept or ())[number] is not None or _derived(pair, number, lambda source, at: "") is None:
+        return None
+    return " and ".join(sorted(MADE_OF[function_of(pair.new.items("aggCalls")[number])]))
+
+
+def _alike(pair: Pair, number: int) -> dict[str, int]:
+    """Return the positions of the old calls over the same arguments by their functions."""
+    before = pair.old.items("aggCalls")
+    return {function_of(before[at]): at for at in pair.alike[number]} if pair.alike else {}
+
+
+def _derived(pair: Pair, number: int, buffer: Callable[[int, int], str]) -> list[tuple[LogicalType, str]] | None:
+    """Return the types of the buffers of a new call, and how they are made of those of others; None if they are not.
+
+    Args:
+        pair: The nodes.
+        number: The call.
+        buffer: Returns how a buffer of an old call is called in an expression.
+    """
+    call, at, before = pair.new.items("aggCalls")[number], _alike(pair, number), pair.old.items("aggCalls")
+    function = function_of(call)
+    if not MADE_OF.get(function, {""}) <= at.keys():
+        return None
+    types = buffer_types(pair.new, call)
+    if function == "AVG":
+        if buffer_types(pair.old, before[at["SUM"]])[0].sql != types[0].sql:
+            return None
+        return [(types[0], f"coalesce({buffer(at['SUM'], 0)}, 0)"), (types[1], buffer(at["COUNT"], 0))]
+    total, count = buffer(at["AVG"], 0), buffer(at["AVG"], 1)
+    if function == "COUNT":
+        return [(types[0], count)]
+    if buffer_types(pair.old, before[at["AVG"]])[0].sql != types[0].sql:
+        return None
+    return [(types[0], f"CASE WHEN {count} = 0 THEN NULL ELSE {total} END")]
 
 
 def call_text(node: PlanNode, call: Any) -> str:

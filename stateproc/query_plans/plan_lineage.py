@@ -62,6 +62,7 @@ class Definition:
             nodes whose state is not converted.
         calls: The calls of an aggregate over groups, in the order of their accumulators.
         kept: The columns of the rows that its state keeps, of each input.
+        arguments: What each call is over, apart from its function.
     """
 
     rows: str
@@ -70,6 +71,7 @@ class Definition:
     frame: str = ""
     calls: tuple[str, ...] = ()
     kept: tuple[tuple[str, ...], ...] = ()
+    arguments: tuple[str, ...] = ()
 
 
 def definitions(plan: CompiledPlan) -> dict[int, Definition]:
@@ -246,6 +248,10 @@ def _passing(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
     return Definition(rows, before.columns, _text(rows, before.columns))
 
 
+_OF_FUNCTION = ("internalName", "syntax", "type")
+"""Parts of a call that say which function of its arguments it is."""
+
+
 def _group_aggregate(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     """The state is a row of accumulators per group: of the calls in their order, over columns of the input."""
     calls = node.items("aggCalls")
@@ -259,7 +265,8 @@ def _group_aggregate(node: PlanNode, inputs: Sequence[Definition]) -> Definition
     state = _text(rows, made, rest)
     rest[1].pop("aggCallNeedRetractions", None)
     columns = (*keys, *(_text(rows, call) for call in made))
-    return Definition(rows, columns, state, _text(rows, rest), tuple(map(_text, made)))
+    over = tuple(_text({name: value for name, value in call.items() if name not in _OF_FUNCTION}) for call in made)
+    return Definition(rows, columns, state, _text(rows, rest), tuple(map(_text, made)), arguments=over)
 
 
 def _join(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:

@@ -49,6 +49,7 @@ class Pair:
         by_table: Whether only their tables are the same: what is before a sink computes something else.
         kept: Of an aggregate with other calls, for each call of the new node that of the old one, None for a new call.
             None where state stays as it is.
+        alike: For each call of the new node those of the old one over the same arguments.
         columns: Of kept rows with other columns, of each input for each new column the position of the old one, None
             for a new column. None where state stays as it is.
         mapped: Whether the user said so.
@@ -60,6 +61,7 @@ class Pair:
     kept: tuple[int | None, ...] | None = None
     columns: tuple[tuple[int | None, ...], ...] | None = None
     mapped: bool = False
+    alike: tuple[tuple[int, ...], ...] = ()
 
     @property
     def is_converted(self) -> bool:
@@ -202,7 +204,20 @@ def _converted(
                 frames[side].setdefault(frame, []).append(node)
     both = ((nodes, frames[1].get(frame, [])) for frame, nodes in frames[0].items())
     made = [pair for ones, others in both for pair in _of_one_frame(ones, others, texts)]
-    return [pair for pair in made if pair.kept is None or any(source is not None for source in pair.kept)]
+    return [pair for pair in made if pair.kept is None or set(pair.kept) - {None} or _follows(pair)]
+
+
+MADE_OF = {"AVG": {"SUM", "COUNT"}, "SUM": {"AVG"}, "COUNT": {"AVG"}}
+"""Function → the functions of the same arguments from whose accumulators its own can be made."""
+
+
+def _follows(pair: Pair) -> bool:
+    """Whether a call of the new node may follow from those of the old one over the same arguments."""
+    before, after = pair.old.items("aggCalls"), pair.new.items("aggCalls")
+    return any(
+        MADE_OF.get(function_of(call), {""}) <= {function_of(before[at]) for at in alike}
+        for call, alike in zip(after, pair.alike, strict=True)
+    )
 
 
 def _of_one_frame(
@@ -238,7 +253,8 @@ def _parts(definition: Definition) -> frozenset[tuple[int, str]]:
 def _conversion(one: PlanNode, two: PlanNode, texts: Sequence[Mapping[int, Definition]]) -> Pair:
     before, after = texts[0][one.id], texts[1][two.id]
     if one.kind == AGGREGATE:
-        return Pair(one, two, kept=positions(before.calls, after.calls))
+        alike = tuple(tuple(at for at, text in enumerate(before.arguments) if text == over) for over in after.arguments)
+        return Pair(one, two, kept=positions(before.calls, after.calls), alike=alike)
     return Pair(one, two, columns=tuple(positions(*each) for each in zip(before.kept, after.kept, strict=True)))
 
 

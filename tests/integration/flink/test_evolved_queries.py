@@ -71,6 +71,17 @@ QUERIES: dict[str, tuple[str, str | None, str | None]] = {
         "SELECT product, customer, AVG(amount), COUNT(*), MAX(id), SUM(amount), AVG(amount + 1) FROM orders "
         "GROUP BY product, customer",
     ),
+    # What the old query computed of the same columns.
+    "mean": (
+        "product STRING, a DOUBLE, b BIGINT",
+        "SELECT product, SUM(amount), COUNT(amount) FROM offers GROUP BY product",
+        "SELECT product, AVG(amount), COUNT(amount) FROM offers GROUP BY product",
+    ),
+    "parts": (
+        "customer BIGINT, a BIGINT, b BIGINT",
+        "SELECT customer, AVG(id), CAST(NULL AS BIGINT) FROM visits GROUP BY customer",
+        "SELECT customer, SUM(id), COUNT(id) FROM visits GROUP BY customer",
+    ),
     "changed": (
         "customer BIGINT, a DOUBLE, b DOUBLE",
         "SELECT customer, MIN(amount), SUM(amount) FROM orders GROUP BY customer",
@@ -167,6 +178,8 @@ def test_the_new_query_goes_on(flink: EvolvingJob) -> None:
         assert "note: kept: Rank[" in plan and "note: dropped: GroupAggregate[" in plan
         assert "AVG(amount) kept, COUNT(*) kept, SUM(amount) kept, MAX(id) from now on, AVG($" in plan
         assert "MIN(id) dropped" in plan
+        assert "COUNT(amount) kept, AVG(amount) from COUNT and SUM" in plan
+        assert "SUM(id) from AVG, COUNT(id) from AVG, AVG(id) dropped" in plan
         assert f"({uid_of(flink, 'new', 'added')}), its results begin with the restore" in plan
     feed(flink, SECOND)
     flink.do(*(
@@ -183,8 +196,16 @@ def test_the_new_query_goes_on(flink: EvolvingJob) -> None:
         assert "gone" not in new
         changed = Counter({"[1, 15.0, 15.0]": 1, "[2, 4.5, 4.5]": 1, "[3, 1.5, 99.0]": 1, "[null, 6.0, 6.0]": 1})
         assert table(new["changed"]) == changed
+        for name in ("mean", "parts"):
+            now, wanted = newest(new[name]), newest(whole[name])
+            assert len(now) > 1 and now == {key: wanted[key] for key in now}, (form, name)
         # What is taken back has the new columns of rows that the old query printed.
         assert Counter(change[2:] for change in new["calls"] if change[0] == "+") == CALLS, form
+
+
+def newest(changes: list[str]) -> dict[str, str]:
+    """The last row of each group, which is the first column."""
+    return {change[3:].partition(",")[0]: change[2:] for change in changes if change[0] == "+"}
 
 
 def _read(flink: EvolvingJob, version: str) -> str:

@@ -102,6 +102,57 @@ def test_what_is_not_said_or_has_no_known_buffers(job: Path, calls: list[Json], 
         writer.evolve(*changed(job, *calls, **more))
 
 
+COUNT_AMOUNT = call("COUNT", "BIGINT NOT NULL", 1)
+AVG = call("AVG", "DOUBLE", 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected", "words"),
+    [
+        ([COUNT_AMOUNT, SUM], [AVG], [SUMMED, COUNTED], "AVG(amount) from COUNT and SUM"),
+        (
+            [COUNT_AMOUNT, SUM],
+            [SUM, AVG],
+            [SUMMED, SUMMED, COUNTED],
+            "SUM(amount) kept, AVG(amount) from COUNT and SUM",
+        ),
+        ([AVG], [COUNT_AMOUNT, SUM], [SUMMED, COUNTED], "COUNT(amount) from AVG, SUM(amount) from AVG"),
+    ],
+)
+def test_calls_that_follow_from_others_need_no_word(
+    job: Path, tmp_path: Path, old: list[Json], new: list[Json], expected: list[Any], words: str
+) -> None:
+    """The accumulators of the savepoint are a count and a sum, or as those of AVG a sum and a count."""
+    source = str(job / "savepoint")
+    if old == [AVG]:
+        swapped = SavepointWriter.from_existing_savepoint(None, source)
+        source = swapped.evolve(*changed(job, SUM, COUNT)).write(tmp_path / "swapped")
+        expected = expected[::-1]
+    writer = SavepointWriter.from_existing_savepoint(None, source)
+    writer.evolve(changed(job, *old)[1], changed(job, *new)[1])
+    assert f"note: converted: GroupAggregate[4] as GroupAggregate[4]: {words}" in str(writer.plan())
+    found = stateproc.open(writer.write(tmp_path / "target")).state(UID, "accState").to_arrow().sort_by("key")
+    values = found.column("value").combine_chunks()
+    assert [values.field(index).to_pylist() for index in range(values.type.num_fields)] == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # Another column, another filter, the count of all rows, a sum that overflows earlier.
+        ([call("COUNT", "BIGINT NOT NULL", 0), SUM], [AVG]),
+        ([COUNT_AMOUNT, SUM], [call("AVG", "DOUBLE", 1, filterArg=0)]),
+        ([COUNT, SUM], [AVG]),
+        ([COUNT_AMOUNT, call("SUM", "INT", 1)], [call("AVG", "INT", 1)]),
+        ([call("AVG", "INT", 1)], [call("SUM", "INT", 1)]),
+    ],
+)
+def test_calls_that_do_not_follow_are_refused(job: Path, old: list[Json], new: list[Json]) -> None:
+    writer = SavepointWriter.from_existing_savepoint(None, str(job / "savepoint"))
+    with pytest.raises(InvalidOption, match=r"would begin without state|did not compute"):
+        writer.evolve(changed(job, *old)[1], changed(job, *new)[1])
+
+
 def test_a_type_without_known_buffers_is_refused(job: Path) -> None:
     for type_ in ("DECIMAL(10, 2)", {"type": "DECIMAL"}):
         writer = SavepointWriter.from_existing_savepoint(None, str(job / "savepoint"))
