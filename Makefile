@@ -129,6 +129,7 @@ FUZZ_SECONDS ?= 60
 fuzz: setup ## all readers of bytes under inputs that reach more and more of them, FUZZ_SECONDS each; not part of make test
 	$(BIN)/python -m pip install --quiet 'atheris>=2.3,<4'
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz --compare
 
 # What the unit tests import and no extra contains; not all of `dev`, in which pip would look for releases that fit those of s3fs.
 TEST_TOOLS := pytest pytest-xdist hypothesis 'polars>=2' flask flask-cors selenium nbformat 'setuptools>=77' packaging lief
