@@ -14,6 +14,7 @@ import numpy as np
 
 from stateproc.errors import SnapshotError
 from stateproc.readers.rocksdb.checksums import CRC32C, checksum
+from stateproc.readers.rocksdb.compression import Oversized
 from stateproc.readers.rocksdb.format import FOOTER_SIZE, TRAILER_SIZE, block_handle
 from stateproc.readers.rocksdb.manifest import log_records
 from stateproc.readers.rocksdb.meta_blocks import entries_of, property_entries
@@ -50,7 +51,7 @@ def damaged_contents(rng: random.Random, data: bytes, others: Sequence[bytes]) -
     for damage in (_table, _log, _frames):
         try:
             found = damage(rng, data)
-        except (SnapshotError, ValueError, IndexError, cramjam.DecompressionError):
+        except (SnapshotError, Oversized, ValueError, IndexError, cramjam.DecompressionError):
             continue
         if found is not None:
             return found
@@ -70,7 +71,7 @@ def _table(rng: random.Random, data: bytes) -> bytes | None:
 
     It has its old size if that is enough: a MANIFEST says the sizes of tables.
     """
-    table = open_table(InlineSource("table", data))
+    table = open_table(InlineSource("table", data), verify=False)
     index, reader = table.index(), table.reader
     metaindex = {name.decode("latin-1"): value for name, value in entries_of(reader, reader.footer.metaindex)}
     if "rocksdb.properties" not in metaindex or not len(index):
