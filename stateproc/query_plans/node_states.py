@@ -16,7 +16,6 @@ OuterJoinRecordStateViews of org.apache.flink.table.runtime.operators; JoinUtil.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -26,6 +25,7 @@ from stateproc.errors import UnsupportedSnapshot, not_found
 from stateproc.query_plans.aggregate_conversion import buffer_types, call_text
 from stateproc.query_plans.node_rules import NODE_RULES, accumulator_names, function_of, node_uids
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_names, row_type_types, unique_names
+from stateproc.query_plans.plan_lineage import is_on
 from stateproc.query_plans.row_conversion import column_type
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.logical_types import LogicalType
@@ -174,14 +174,12 @@ def _stateful(node: PlanNode) -> str | None:
 
 
 _ASYNC = "table.exec.async-state.enabled"
-_TTL = re.compile(r"(\d{1,18}) ms")
 
 
 def _ttl(node: PlanNode, index: int) -> bool | None:
     states = node.items("state")
-    text = states[index].get("ttl") if index < len(states) and isinstance(states[index], dict) else None
-    match = _TTL.fullmatch(text) if isinstance(text, str) else None
-    return None if match is None else int(match[1]) > 0
+    found = states[index].get("ttl") if index < len(states) and isinstance(states[index], dict) else None
+    return None if found is None else is_on(found)
 
 
 def _unsupported(node: PlanNode, why: str) -> UnsupportedSnapshot:

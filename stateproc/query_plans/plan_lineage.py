@@ -412,7 +412,7 @@ def own_definition(node: PlanNode) -> Any:
         raise node.error("its configuration is no object")
     settings = {name: value for name, value in configuration.items() if name not in _UID_OPTIONS}
     if _TTL_OPTION in settings:
-        settings[_TTL_OPTION] = _is_on(settings[_TTL_OPTION])
+        settings[_TTL_OPTION] = is_on(settings[_TTL_OPTION])
     if isinstance(attributes.get("aggCalls"), list):
         attributes["aggCalls"] = [_without_name(call) for call in attributes["aggCalls"]]
     return [node.kind, version, attributes, settings]
@@ -422,8 +422,9 @@ def _state(item: Any) -> Any:
     """Return what of a state's settings decides about its layout: whether, not how long, it has a time to live."""
     if not isinstance(item, dict):
         return item
-    return {**item, "ttl": _is_on(item.get("ttl"))}
+    return {**item, "ttl": is_on(item.get("ttl"))}
 
 
-def _is_on(ttl: Any) -> bool:
+def is_on(ttl: Any) -> bool:
+    """Return whether state has a time to live, by what a plan says, such as ``0 ms`` or ``1 d``."""
     return str(ttl or "0").strip().partition(" ")[0] not in ("", "0", "0ms", "0s")

@@ -271,9 +271,9 @@ def test_states_of_another_kind_are_refused() -> None:
 
 
 def test_a_time_to_live_is_that_of_the_plan_unless_it_is_given(tmp_path: Path) -> None:
-    plan = edited(lambda node: node["state"][0].update(ttl="3600000 ms"), TOTALS)
+    plan, days = (edited(lambda node, ttl=ttl: node["state"][0].update(ttl=ttl), TOTALS) for ttl in ("90000 ms", "1 d"))
     rows = pa.table({"customer": [1], "n": [1], "spent": [1.0]})
-    cases = ((PLAN, None, False), (PLAN, True, True), (plan, None, True), (plan, False, False))
+    cases = ((PLAN, None, False), (PLAN, True, True), (plan, None, True), (days, None, True), (plan, False, False))
     for number, (given, ttl, lives) in enumerate(cases):
         operator = filled(TOTALS, rows, tmp_path / str(number), given, ttl=ttl)
         assert operator.state("accState").keyed.ttl is lives
