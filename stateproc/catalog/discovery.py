@@ -188,21 +188,22 @@ class _DirectoryWalk:
             if metadata is not None:
                 return _Visit(snapshot=SnapshotDirectory(directory, metadata))
             if is_checkpoint:
-                return _Visit(snapshot=_incomplete(directory))
+                return _Visit(snapshot=_incomplete(directory, directory.files_below()))
         entries = directory.entries()
         directories = [entry.name for entry in entries if entry.is_directory and self._is_wanted(entry)]
         files = {entry.name: entry for entry in entries if not entry.is_directory}
         if METADATA in files and (metadata := files[METADATA].status()) is not None:
             return _Visit(snapshot=SnapshotDirectory(directory, metadata))
         if SAVEPOINT_NAME.fullmatch(name) and not directories:
-            return _Visit(snapshot=_incomplete(directory))
-        if any(map(is_of_write, files)):
-            # A write was killed, or is under way.
-            return _Visit(snapshot=_incomplete(directory), children=[directory / child for child in directories])
+            return _Visit(snapshot=_incomplete(directory, directory.files_below()))
         shared = _shared_directories(name, directories)
         visit = _Visit(children=[directory / child for child in directories if child not in shared])
         if shared or JOB_NAME.fullmatch(name) or any(map(CHECKPOINT_NAME.fullmatch, directories)):
             visit.job = JobDirectory(directory, shared)
+        written = [entry for entry in files.values() if is_of_write(entry.name)]
+        if written:
+            # A write was killed, or is under way; other files here may be anyone's.
+            visit.snapshot = _incomplete(directory, written)
         return visit
 
     def _is_wanted(self, entry: Entry) -> bool:
@@ -227,11 +228,11 @@ def _shared_directories(name: str, directories: list[str]) -> tuple[str, ...]:
     return tuple(child for child in directories if child in SHARED_DIRECTORIES) if is_job else ()
 
 
-def _incomplete(snapshot: StorePath) -> SnapshotDirectory:
+def _incomplete(snapshot: StorePath, files: Iterable[Entry]) -> SnapshotDirectory:
     """Describe a snapshot without ``_metadata`` by the files that were written so far."""
     size = count = 0
     newest: float | None = None
-    for entry in snapshot.files_below():
+    for entry in files:
         status = entry.status()
         if status is not None:
             size, count = size + status.size, count + 1

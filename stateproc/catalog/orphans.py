@@ -19,7 +19,7 @@ from stateproc.catalog.entries import iso_time, utc_time
 from stateproc.catalog.listing import SnapshotCatalog, catalog_of
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.storage.concurrency import map_in_order
-from stateproc.storage.layout import CHECKPOINT_NAME, METADATA, is_of_write
+from stateproc.storage.layout import CHECKPOINT_NAME, METADATA, SAVEPOINT_NAME, is_of_write
 from stateproc.storage.store import StorePath
 
 if TYPE_CHECKING:
@@ -153,15 +153,16 @@ def orphans_of(
 def _places(discovery: Discovery, unreadable: set[str]) -> Iterator[tuple[StorePath, bool]]:
     """Yield the directories to search, and whether only files of writes by this project count there.
 
-    Those are directories that several snapshots may use, those of checkpoints of a job, and those of other snapshots,
-    in which users may keep files of their own.
+    Those are directories that several snapshots may use, those of checkpoints of a job and of savepoints that are not
+    complete, and others with a snapshot or a killed write, in which users may keep files of their own.
     """
     for job in discovery.jobs:
         yield from ((job.directory / name, False) for name in job.shared)
     for snapshot in discovery.snapshots:
         is_checkpoint = CHECKPOINT_NAME.fullmatch(snapshot.name) is not None
+        is_unfinished = snapshot.metadata is None and SAVEPOINT_NAME.fullmatch(snapshot.name) is not None
         if snapshot.uri not in unreadable:
-            yield snapshot.directory, snapshot.metadata is not None and not is_checkpoint
+            yield snapshot.directory, not (is_checkpoint or is_unfinished)
 
 
 def _unneeded(place: StorePath, own: bool, needed: NDArray[np.int64]) -> tuple[list[UnneededFile], str | None]:

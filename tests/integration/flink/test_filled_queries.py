@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter
 from stateproc.query_plans.node_states import ASSOCIATIONS, COUNT, node_states
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, read_plan
@@ -268,12 +270,17 @@ def tables() -> dict[str, pa.Table]:
     return found
 
 
-@pytest.fixture(scope="module", params=["1.20", "2.3"])
+JOBS = {"1.20": ("1.20", ""), "2.3": ("2.3", ""), "2.3, a day": ("2.3", "SET 'table.exec.state.ttl' = '1 d';\n")}
+"""Releases, and how long state lives."""
+
+
+@pytest.fixture(scope="module", params=JOBS)
 def flink(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> EvolvingJob:
     """The job has read the first rows, and all rows."""
     folder = tmp_path_factory.mktemp("filled")
-    text = script(folder, FEEDS, {name: (columns, query) for name, (columns, query, _) in QUERIES.items()})
-    made = EvolvingJob((request.param, request.param), folder, [text, text])
+    release, setting = JOBS[request.param]
+    text = setting + script(folder, FEEDS, {name: (columns, query) for name, (columns, query, _) in QUERIES.items()})
+    made = EvolvingJob((release, release), folder, [text, text])
     feed(made, FIRST)
     made.do(made.compile("new"), made.run("new", "hashmap", "before"))
     feed(made, FIRST, SECOND)
@@ -306,6 +313,8 @@ def write(flink: EvolvingJob, session: SparkSession | None, target: str) -> None
 
 def test_queries_go_on_from_state_that_sql_computed(flink: EvolvingJob, spark: SparkSession) -> None:
     write(flink, None, "duckdb")
+    lives = {state.keyed.ttl for state in stateproc.open(flink.path("duckdb")).states if hasattr(state, "keyed")}
+    assert lives == {"ttl" in Path(flink.path("new.sql")).read_text()}
     write(flink, spark, "spark")
     feed(flink, SECOND)
     flink.do(*(

@@ -168,6 +168,10 @@ def test_of_savepoints_only_what_killed_writes_left_is_listed(tmp_path: Path) ->
         folder.mkdir(exist_ok=True)
         (folder / killed).touch()
         (folder / state).write_bytes(b"state")
+    below = tmp_path / "given-up" / "kept"
+    below.mkdir()
+    for path in (tmp_path / "given-up" / "notes.txt", below / "more.txt"):
+        path.write_text("keep")
     report = stateproc.find_orphans(tmp_path, min_age="0s")
     assert sorted(one.path for one in report.orphans) == sorted(
         str(folder / name) for folder in (savepoint, tmp_path / "given-up") for name in (killed, state)
