@@ -50,7 +50,9 @@ def unpack(name: str, folder: Path) -> Path:
     if plain.is_dir():
         return Path(shutil.copytree(plain, folder))
     with tempfile.TemporaryDirectory() as place, tarfile.open(FOLDER / "data" / f"{name}.tar.xz") as archive:
-        archive.extractall(place, filter="data")
+        # Python 3.10.11, 3.11.3 and older have no filters.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(place)
         (snapshot,) = Path(place).glob("*/snapshot")
         checkpoints = [*snapshot.glob("*/chk-*")]
         shutil.copytree(checkpoints[0].parent if checkpoints else snapshot, folder)

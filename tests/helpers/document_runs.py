@@ -124,7 +124,8 @@ _CONNECTORS = re.compile(r"^\$ .* connectors/", re.MULTILINE)
 def unpack_connector_savepoints(folder: Path) -> None:
     """Unpack the savepoints of tests/vectors/connectors."""
     with tarfile.open(ROOT / "tests/vectors/connectors/savepoints.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(folder)
 
 
 def folder_of(document: Path, folder: Path, snapshots: Path | None = None) -> Path:

@@ -17,7 +17,8 @@ from tests.helpers.paths import ROOT
 def job(tmp_path: Path) -> Path:
     """A savepoint of a job, its plan, and that of its next version."""
     with tarfile.open(ROOT / "tests/vectors/changed-query.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(tmp_path)
     return tmp_path / "changed-query"
 
 

@@ -25,7 +25,8 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A savepoint of COUNT(*), SUM(amount) of customers, and its plan."""
     folder = tmp_path_factory.mktemp("job")
     with tarfile.open(ROOT / "tests/vectors/changed-query.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(folder)
     return folder / "changed-query"
 
 
