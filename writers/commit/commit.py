@@ -1,7 +1,8 @@
 """Begin, complete and abort a write on the driver. ``_metadata`` is written last, and makes the files a snapshot.
 
 Each write has a marker file (see ``staging``). A new write first removes the markers, then the files, of writes that
-were killed; a write without its marker cannot complete. So at most one of several writes to a directory succeeds.
+were killed; a write without its marker cannot complete. So at most one of several writes to a directory succeeds, but
+for two that meet between the last look at the marker and the rename of ``_metadata``.
 """
 
 from __future__ import annotations
