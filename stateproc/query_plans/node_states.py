@@ -67,7 +67,8 @@ class Record:
 
 @dataclass(frozen=True)
 class Column:
-    """A single column; ``default``: what it is in rows that do not have it, None where they need it."""
+    """A single column, never null; ``default``: what it is in rows that do not have it, and the least that it can be;
+    None where rows need it."""
 
     name: str
     serializer: Serializer
@@ -285,7 +286,7 @@ _OUTER = {"INNER": (False, False), "LEFT": (True, False), "RIGHT": (False, True)
 
 def _join(node: PlanNode) -> Iterable[NodeState]:
     kind = node.at("joinSpec", "joinType")
-    if kind not in _OUTER:
+    if not isinstance(kind, str) or kind not in _OUTER:
         raise _unsupported(node, f"a join of the type {kind!r}")
     # Both sides have the key of the left one.
     key_types = _picked(node, _input(node), node.items("joinSpec", "leftKeys")).types

@@ -188,6 +188,7 @@ class OperatorBootstrap(KeyedBootstrap):
         Raises:
             NotFound: the plan has no such operator, it has no such state, or a column is missing.
             InvalidOption: the plan cannot be read; a state without rows; a column of a type that the state cannot have.
+            InvalidRows: a number of rows is null or below 1.
             UnsupportedSnapshot: the operator's state contains what rows do not give.
         """
         states = node_states(read_plan(plan), uid)

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.codec.arrow_arrays import values_array
+from stateproc.codec.arrow_arrays import null_rows, numbers_of, values_array
+from stateproc.errors import InvalidRows
 from stateproc.query_plans.node_states import Always, Column, NodeState, Pair, Part, defaults
 from stateproc.writers.bootstrap.arrow_frames import arrow_batches
 from stateproc.writers.bootstrap.frame_columns import columns_of, is_spark
@@ -27,6 +28,8 @@ def rows_of_state(frame: Any, state: NodeState) -> Any:
     Raises:
         NotFound: A column is missing.
         InvalidOption: The rows are something else, or two columns have one name.
+        InvalidRows: A number of rows is null or below 1, or the rows of a sort key are null. Spark has an error of its
+            own, when it computes them.
     """
     parts: dict[str, Part] = {KEY: state.key}
     parts |= {VALUE: state.value} if state.map_key is None else {MAP_KEY: state.map_key, MAP_VALUE: state.value}
@@ -56,8 +59,9 @@ def _array(part: Part, batch: pa.RecordBatch) -> pa.Array:
     if isinstance(part, Always):
         return values_array(np.full(n, part.value))
     if isinstance(part, Column):
-        is_given = part.name in batch.schema.names
-        return batch.column(part.name) if is_given else values_array(np.full(n, part.default, np.int32))
+        if part.name not in batch.schema.names:
+            return values_array(np.full(n, part.default, np.int32))
+        return _checked(batch.column(part.name), part)
     if isinstance(part, Pair):
         found = [_array(part.first, batch), _array(part.second, batch)]
     else:
@@ -69,6 +73,21 @@ def _array(part: Part, batch: pa.RecordBatch) -> pa.Array:
         ]
     fields = [pa.field(f"f{at}", column.type) for at, column in enumerate(found)]
     return pa.Array.from_buffers(pa.struct(fields), n, [None], children=found)
+
+
+def _checked(column: pa.Array, part: Column) -> pa.Array:
+    """Return the column. Raises InvalidRows for a null, or for less than its default."""
+    wrong = null_rows(column)
+    if part.default is not None and pa.types.is_integer(column.type):
+        wrong = wrong | (numbers_of(column) < part.default)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        least = "null" if part.default is None else f"null or below {part.default}"
+        raise InvalidRows(
+            f"column '{part.name}' cannot be {least}, and is {column[row].as_py()} in row {row} of a batch",
+            advice="drop or fix such rows",
+        )
+    return column
 
 
 def _with_zeros(column: pa.Array) -> pa.Array:

@@ -116,7 +116,12 @@ def _nested(part: Part, frame: DataFrame) -> Column:
     if isinstance(part, Always):
         return F.lit(part.value)
     if isinstance(part, Single):
-        return column_named(part.name) if part.name in frame.columns else F.lit(part.default)
+        if part.name not in frame.columns:
+            return F.lit(part.default)
+        column = column_named(part.name)
+        right = column.isNotNull() if part.default is None else column >= F.lit(part.default)
+        least = "null" if part.default is None else f"null or below {part.default}"
+        return F.when(right, column).otherwise(F.raise_error(f"column '{part.name}' cannot be {least}"))
     if isinstance(part, Pair):
         found = [_nested(part.first, frame), _nested(part.second, frame)]
     else:

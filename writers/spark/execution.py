@@ -343,7 +343,7 @@ class SparkEngine:
         check_executors(self._spark)
 
     def check_space(self, plan: SavepointPlan) -> None:
-        """Shuffles write to the local directories of Spark's workers, which say if they are full."""
+        """Spark spills to the local directories of its executors, and reports it if one is full."""
 
     def described(self, description: str) -> AbstractContextManager[None]:
         return described_jobs(self._spark, description)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -240,6 +241,62 @@ def test_rows_of_a_join_are_there_once_unless_they_say_how_often(tmp_path: Path)
         filled(OUTER, twice, tmp_path / "twice")
     with pytest.raises(NotFound, match="no column 'associations'"):
         OperatorBootstrap.from_plan(PLAN, OUTER, once | {"left-records": pa.table({"id": [1], "customer": [7]})})
+
+
+SIDES = {
+    "left-records": pa.table({"id": [1, 2], "count": [1, 1]}),
+    "right-records": pa.table({"order_id": [1], "payer": ["card"], "paid": [0.5]}),
+}
+OFFER = pa.list_(pa.struct([("id", pa.int64()), ("product", pa.string()), ("amount", pa.float64())]))
+
+
+@pytest.mark.parametrize("count", [None, 0, -1])
+def test_a_number_of_rows_is_at_least_one(count: int | None, tmp_path: Path) -> None:
+    """Flink would fail on null, and take a row for one that is not there."""
+    left = pa.table({"id": [1, 2], "count": pa.array([1, count], pa.int32())})
+    with pytest.raises(InvalidRows, match=f"column 'count'.* {count} in row 1"):
+        filled(JOIN, SIDES | {"left-records": left}, tmp_path)
+
+
+def test_rows_of_a_sort_key_are_not_null(tmp_path: Path) -> None:
+    columns = {"product": ["tea"], "amount": [1.5], "id": [1], "rows": pa.array([None], OFFER)}
+    with pytest.raises(InvalidRows, match=r"column 'rows'.* None in row 0"):
+        filled("138_rank", pa.table(columns), tmp_path)
+
+
+JUNK = (None, True, -1, 1e308, "x", [], [[]], {}, {"a": 1}, [None], ["x"], [{}], [{"index": 99}], "ROW<`a` BIGINT>",
+        {"type": "ROW", "fields": [{}]})  # fmt: skip
+
+
+def test_junk_in_any_part_of_a_plan_is_a_typed_error() -> None:
+    plan, nodes = json.loads(PLAN.read_text()), {node.id: node for node in read_plan(PLAN).nodes}
+    seen = 0
+    for node in plan["nodes"]:
+        kind = nodes[node["id"]].kind
+        if not kind.endswith(("-aggregate", "-join", "-rank", "-limit", "-deduplicate", "-normalize")):
+            continue
+        for *path, last in places(node):
+            owner = node
+            for part in path:
+                owner = owner[part]
+            old = owner[last]
+            for owner[last] in JUNK:
+                seen += 1
+                with suppress(SnapshotError):
+                    made = read_plan(plan)
+                    for uid in node_uids(made, next(one for one in made.nodes if one.id == node["id"])).values():
+                        assert all(state.value.serializer.type_name for state in node_states(made, uid))
+            owner[last] = old
+    assert seen > 5000
+
+
+def places(value: Any) -> Iterator[tuple[Any, ...]]:
+    """The path of every part of a node but what identifies it."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, part in items:
+        if name not in ("id", "type", "description"):
+            yield (name,)
+            yield from ((name, *rest) for rest in places(part))
 
 
 def test_rows_are_read_once_from_a_stream_and_columns_are_found_by_name(tmp_path: Path) -> None:
