@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,7 @@ from stateproc.errors import SnapshotError
 from tests.helpers.paths import DEMO
 from tests.helpers.stores.faulty_proxy import StepFaults, faulty_proxy
 from tests.helpers.stores.object_store import BUCKET, Store, object_store
-from tests.unit.writers.commit.test_faults_at_steps import _shown, files
+from tests.helpers.writers.small_writes import contents, files
 
 VERBS = {"copy": ["copy"], "rescale": ["rescale", "--max-parallelism", "256"]}
 ONE_REQUEST = json.dumps({"retries": {"max_attempts": 0}})
@@ -32,14 +31,6 @@ ONE_REQUEST = json.dumps({"retries": {"max_attempts": 0}})
 def store() -> Iterator[Store]:
     with object_store() as made:
         yield made
-
-
-def contents(path: str, options: dict[str, Any] | None = None) -> dict[str, list[str]]:
-    snapshot = stateproc.open(path, storage_options=options)
-    return {
-        f"{state.operator.operator_id}/{state.name}": sorted(map(_shown, state.to_arrow().to_pylist()))
-        for state in snapshot.states
-    }
 
 
 def orphans(store: Store, name: str) -> set[str]:

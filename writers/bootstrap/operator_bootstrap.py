@@ -192,7 +192,7 @@ class OperatorBootstrap(KeyedBootstrap):
             UnsupportedSnapshot: the operator's state contains what rows do not give.
         """
         states = node_states(read_plan(plan), uid)
-        given = dict(rows) if isinstance(rows, Mapping) else {state.name: rows for state in states[:1]}
+        given = rows if isinstance(rows, Mapping) else {states[0].name: rows}
         if not isinstance(rows, Mapping) and len(states) > 1:
             names = ", ".join(f"'{state.name}': rows" for state in states)
             raise InvalidOption(

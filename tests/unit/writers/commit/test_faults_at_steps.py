@@ -8,13 +8,12 @@ the step raises what a full, broken or read-only disk raises; for each N until t
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,14 +24,10 @@ import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import SnapshotError, WriteFailed
 from tests.helpers.paths import DEMO
+from tests.helpers.writers.small_writes import CHANGES, contents, files, kept, write
 
 KILLED, REFUSED = 77, 3
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-CHANGES: dict[str, Callable[[SavepointWriter], Any]] = {
-    "copy": lambda writer: writer,
-    "rescale": lambda writer: writer.with_max_parallelism(256),
-    "native-rocksdb": lambda writer: writer.with_format("native-rocksdb"),
-}
 
 
 @dataclass(frozen=True)
@@ -54,12 +49,6 @@ FAULTS = {
     "a read-only file system": Fault(errno.EROFS, stays=True),
     "no permission any more": Fault(errno.EACCES, stays=True),
 }
-
-
-def write(change: str, target: Path, mode: Any) -> None:
-    writer = SavepointWriter.from_existing_savepoint(None, str(DEMO))
-    CHANGES[change](writer)
-    writer.write(target, mode)
 
 
 def step_of(event: str, arguments: tuple[Any, ...], below: str) -> str | None:
@@ -118,29 +107,6 @@ def fault_at(number: int, fault: Fault, change: str, target: Path, mode: str) ->
     return step or None, ended
 
 
-def contents(path: Path) -> dict[str, list[str]]:
-    """All rows of all states, whatever key groups they are in."""
-    snapshot = stateproc.open(path)
-    return {
-        f"{state.operator.operator_id}/{state.name}": sorted(map(_shown, state.to_arrow().to_pylist()))
-        for state in snapshot.states
-    }
-
-
-def _shown(row: dict[str, Any]) -> str:
-    """A row as text; entries of maps have no order."""
-    plain = {name: sorted(map(repr, value)) if isinstance(value, list) else value for name, value in row.items()}
-    return repr({name: value for name, value in plain.items() if name != "key_group"})
-
-
-def files(path: Path) -> dict[str, str]:
-    return {
-        str(file.relative_to(path)): hashlib.sha256(file.read_bytes()).hexdigest()
-        for file in sorted(path.rglob("*"))
-        if file.is_file()
-    }
-
-
 def steps(fault: Fault, change: str, folder: Path, mode: str) -> Iterator[tuple[str, int, Path]]:
     """Disturb writes at each of their steps, each with a target of its own."""
     number = 0
@@ -184,15 +150,6 @@ def test_a_write_that_is_disturbed_at_any_step_is_no_savepoint_or_the_whole_one(
     names = {step.split(" ")[0] for step in seen}
     assert len(seen) >= (2 if FAULTS[fault].only else 6) and "open" in names, seen
     assert FAULTS[fault].only or ("os.rename" in names and any("_metadata" in step for step in seen))
-
-
-def kept(target: Path) -> set[str]:
-    """The files that the savepoint names, and ``_metadata``; none where there is no savepoint."""
-    if not (target / "_metadata").exists():
-        return set()
-    assert not stateproc.open(target).verify().problems
-    named = (target / "_metadata").read_bytes().decode("latin-1")
-    return {"_metadata", *(name for name in os.listdir(target) if name in named)}
 
 
 # Where a write meets no error, but other conditions than usual.

@@ -11,7 +11,11 @@ import pytest
 
 import stateproc
 from stateproc.errors import SnapshotError
-from tests.unit.writers.commit.test_faults_at_steps import DEMO, REFUSED, contents, files, kept, write
+from tests.helpers.paths import DEMO
+from tests.helpers.writers.small_writes import contents, files, kept, write
+
+REFUSED = 3
+"""How a writer ends whose error says what to do."""
 
 ROUNDS = 12
 
