@@ -221,5 +221,5 @@ def write_file(
         file.discard()
         raise
     if is_renamed:
-        rename(file.path, target)
+        rename(file.path, target, durable=False)
     yield ExportedFile(task.path, rows, file.size, task.key_groups)

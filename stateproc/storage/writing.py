@@ -12,7 +12,7 @@ from typing import Any
 from stateproc.errors import SnapshotError, Where, WriteFailed
 from stateproc.redaction import redacted, shown_cause
 from stateproc.storage.store import StorePath
-from stateproc.storage.uris import has_directories, scheme_of
+from stateproc.storage.uris import has_directories, scheme_of, store_kind
 
 _RENAMING = frozenset({"file", "hdfs", "viewfs", "webhdfs"})
 """File systems on which a file being written can be seen, and a rename cannot be seen half done. On object stores a
@@ -20,6 +20,7 @@ single PUT is either there or not.
 """
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _CANNOT_COPY = frozenset({errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
+_NOT_KNOWN = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
@@ -108,21 +109,31 @@ def publish(target: StorePath, data: bytes, temporary: str) -> None:
 
     ``temporary``: a name in the same directory, for file systems that rename. Raises WriteFailed.
     """
+    if not renames(target):
+        write_file(target, data)
+        return
+    beside = target.parent / temporary
+    write_file(beside, data)
+    try:
+        rename(beside, target)
+    except WriteFailed:
+        remove_quietly(beside)
+        raise
+
+
+def write_file(target: StorePath, data: bytes) -> None:
+    """Write a file in place: where stores rename, part of it can be seen meanwhile. Raises WriteFailed."""
     fs, path = target.filesystem()
     if not renames(target):
         with writing(target):
             fs.pipe_file(path, data)
         return
-    beside = OutputFile(target.parent / temporary)
+    file = OutputFile(target)
     try:
-        beside.write(data)
-        beside.close()
-        rename(beside.path, target)
-        if target.is_local:
-            with writing(target):
-                sync_directory(target.parent.uri)
+        file.write(data)
+        file.close()
     except WriteFailed:
-        beside.discard()
+        file.discard()
         raise
 
 
@@ -134,19 +145,83 @@ def renames(path: StorePath) -> bool:
     return scheme_of(path.uri) in _RENAMING
 
 
-def rename(source: StorePath, target: StorePath) -> None:
-    """Rename a complete file, replacing what has the name. Raises WriteFailed.
+def rename(source: StorePath, target: StorePath, *, durable: bool = True) -> None:
+    """Rename a complete file, replacing what has the name; on local disks the new name is durable then, by default.
 
-    HDFS does not replace: there, ``target`` is complete until it is removed.
+    Raises WriteFailed, also if ``source`` is not there any more. Clients of HDFS other than hdfs-native do not
+    replace: with them, ``target`` is complete until it is removed.
     """
     (fs, old), (_, new) = source.filesystem(), target.filesystem()
     with writing(target):
         if target.is_local:
             os.replace(old, new)
-            return
-        if fs.exists(new):
-            fs.rm_file(new)
-        fs.mv(old, new)
+            if durable:
+                sync_directory(target.parent.uri)
+        elif type(fs).__module__.startswith("hdfs_native"):
+            fs.mv(old, new, overwrite=True)
+        else:
+            fs.info(old)  # WebHDFS's does not say that there was nothing to rename
+            if fs.exists(new):
+                fs.rm_file(new)
+            fs.mv(old, new)
+
+
+def file_version(path: StorePath) -> str | None:
+    """Return what identifies the contents of a file for `publish_over`: empty if it does not exist.
+
+    None where the store has no writes on a condition, or this project does not know them: all but S3.
+    """
+    if store_kind(path.uri) != "s3":
+        return None
+    fs, name = path.filesystem()
+    with path.explained():
+        fs.invalidate_cache()
+        try:
+            return str(fs.info(name).get("ETag") or "") or None
+        except FileNotFoundError:
+            return ""
+
+
+def publish_over(target: StorePath, data: bytes, version: str) -> bool:
+    """Write a file of an object store if what is there is still of a version, as `file_version` returned it.
+
+    Returns:
+        False if the store does not know the condition: then nothing was written.
+
+    Raises:
+        WriteFailed: the file cannot be written, or is of another version.
+    """
+    fs, path = target.filesystem()
+    condition = {"IfMatch": version} if version else {"IfNoneMatch": "*"}
+    with writing(target):
+        try:
+            # In one request, whatever its size: the condition does not reach an upload in parts.
+            fs.pipe_file(path, data, chunksize=max(len(data), 1), **condition)
+        except Exception as error:  # each release of the client has others for a condition that is not met
+            if _is_unknown(error):
+                return False
+            try:
+                changed = file_version(target) != version
+                # A request that the client repeats meets what its first attempt has written.
+                own = changed and target.read_range(0, len(data) + 1) == data
+            except SnapshotError:
+                raise error from None  # the store does not answer: what failed first is the reason
+            if own:
+                return True
+            if not changed:
+                raise
+            raise WriteFailed(
+                "another program has written this file meanwhile",
+                where=Where(file=target.uri),
+                advice="run one write at a time to a directory",
+            ) from shown_cause(error, target.options)
+    return True
+
+
+def _is_unknown(error: Exception) -> bool:
+    """Return whether a client (botocore before 1.35.69), or a store, does not know writes on a condition."""
+    code = error.errno if isinstance(error, OSError) else None
+    return code == errno.ENOSYS or type(error).__name__ == "ParamValidationError"
 
 
 def sync_directory(directory: str) -> None:
@@ -156,6 +231,10 @@ def sync_directory(directory: str) -> None:
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        # Some network file systems make names durable themselves and do not know this for a directory.
+        if error.errno not in _NOT_KNOWN:
+            raise
     finally:
         os.close(handle)
 

@@ -1,8 +1,16 @@
 """Begin, complete and abort a write on the driver. ``_metadata`` is written last, and makes the files a snapshot.
 
-Each write has a marker file (see ``staging``). A new write first removes the markers, then the files, of writes that
-were killed; a write without its marker cannot complete. So at most one of several writes to a directory succeeds, but
-for two that meet between the last look at the marker and the rename of ``_metadata``.
+Each write has a marker file (see ``staging``). A write begins with its own marker, then takes the directory over: it
+removes the markers of other writes, which were killed or are under way, then looks for a snapshot. A write whose marker
+is gone cannot complete, so that of several writes to a directory one succeeds, or each replaces the one before:
+
+- where stores rename, ``_metadata`` is written under another name, then the marker looked for, then the file renamed.
+  Who takes over removes the marker, then that file: the rename fails unless it came first. Files of other writes are
+  removed as soon as their markers are, so that the disk has space for the new ones.
+- on S3, ``_metadata`` is written on the condition that what was there before the last look at the marker still is.
+  Files of other writes are removed when this one is complete: until then one of them may become so.
+- on other object stores the marker is looked for again after ``_metadata`` was written, which is removed if it is
+  gone. Two writes that meet in this moment may both be lost.
 """
 
 from __future__ import annotations
@@ -18,7 +26,17 @@ from stateproc.metadata.writer import write_metadata
 from stateproc.storage.layout import METADATA, run_of_file, run_of_marker
 from stateproc.storage.store import Entry, StorePath
 from stateproc.storage.uris import absolute, real_path, same_store, scheme_of
-from stateproc.storage.writing import make_directory, publish, remove, remove_empty_directory, remove_quietly
+from stateproc.storage.writing import (
+    file_version,
+    make_directory,
+    publish_over,
+    remove,
+    remove_empty_directory,
+    remove_quietly,
+    rename,
+    renames,
+    write_file,
+)
 from stateproc.writers.commit.staging import Staging, new_run
 
 # What a caller adds to a commit: a check of the complete files before ``_metadata`` is written, and a manifest.
@@ -54,7 +72,10 @@ class Commit:
     def __init__(self, staging: Staging, overwrite: bool, made_directory: bool, hooks: CommitHooks) -> None:
         self.staging, self._hooks = staging, hooks
         self._overwrite, self._made_directory = overwrite, made_directory
-        self._manifest_written = False
+        self._manifest: bytes | None = None
+        """What this write has written as its manifest."""
+        self._taken_over: frozenset[str] = frozenset()
+        """Runs of writes that cannot complete any more once this one has."""
 
     @classmethod
     def begin(
@@ -65,7 +86,7 @@ class Commit:
         sources: Sequence[str] = (),
         hooks: CommitHooks | None = None,
     ) -> Commit:
-        """Begin to write a snapshot to a directory. Files of writes that were killed are removed.
+        """Begin to write a snapshot to a directory. Writes that were killed or are under way there cannot complete.
 
         Args:
             directory: it is created if it does not exist.
@@ -75,16 +96,48 @@ class Commit:
 
         Raises:
             InvalidOption: the directory contains a snapshot or other files, or is a source or inside of one.
-            WriteFailed: the directory cannot be written.
+            WriteFailed: the directory cannot be written, or another write began at the same moment and goes on.
         """
         exists = _checked(directory, sources)
         staging = Staging(directory, new_run())
+        earlier = _runs_of_markers(_entries(staging)) if exists else frozenset()
         if exists:
             _refuse_taken(staging, overwrite)
-            _clean(staging, overwrite)
         make_directory(directory)
-        publish(staging.marker, _MARKER_TEXT, staging.temporary)
-        return cls(staging, overwrite, not exists, hooks or CommitHooks())
+        commit = cls(staging, overwrite, not exists, hooks or CommitHooks())
+        try:
+            write_file(staging.marker, _MARKER_TEXT)
+            commit._take_over(earlier)
+        except SnapshotError:
+            commit.abort()
+            raise
+        return commit
+
+    def _take_over(self, earlier: frozenset[str]) -> None:
+        """End other writes: their markers first, then what would become ``_metadata``, then, where it is safe, files.
+
+        ``earlier``: runs whose markers were there before this write's own. Of those that began meanwhile, one goes on.
+        """
+        staging = self.staging
+        runs = _runs_of_markers(_entries(staging))
+        if staging.run not in runs:
+            staging.check_under_way()
+        if any(run > staging.run for run in runs - earlier):
+            raise WriteFailed(
+                "another write to this directory began at the same moment, and goes on",
+                where=Where(file=staging.directory_uri),
+                advice="run one write at a time to a directory",
+            )
+        for run in sorted(runs - {staging.run}):
+            other = Staging(staging.directory, run)
+            remove(other.marker)
+            remove(other.unfinished)
+        _refuse_taken(staging, self._overwrite)
+        leftovers = _ended_leftovers(staging)
+        self._taken_over = frozenset(filter(None, map(run_of_file, leftovers)))
+        if renames(staging.directory):
+            for name in leftovers:
+                remove(staging.directory / name)
 
     def complete(self, metadata: SnapshotMetadata, version: int) -> tuple[str, ...]:
         """Write ``_metadata``, which completes the snapshot.
@@ -103,30 +156,45 @@ class Commit:
         data, again = _read_back(metadata, version, staging)
         if self._hooks.check is not None:
             self._hooks.check(again, staging)
+        version_before = file_version(staging.metadata)
         entries = {entry.name: entry for entry in staging.directory.entries()}
         staging.check_under_way()
         self._check_files(again, entries)
         if not self._overwrite and METADATA in entries:
-            raise WriteFailed(
-                "another write has completed a snapshot here meanwhile",
-                where=Where(file=staging.metadata.uri),
-                advice="give another path; what this write left is removed with abort, or by the next one",
-            )
+            raise _completed_meanwhile(staging)
         before = _relative_files(_metadata_at(staging)) if METADATA in entries else frozenset()
-        manifest = self._hooks.manifest
-        if manifest is not None:
-            self._manifest_written = True
-            publish(staging.directory / MANIFEST, manifest(data, staging.run), staging.temporary)
-        publish(staging.metadata, data, staging.temporary)
-        self._withdraw_if_over(data)
+        manifest_before = _manifest_at(staging)
+        if self._hooks.manifest is not None:
+            self._manifest = self._hooks.manifest(data, staging.run)
+            self._publish(MANIFEST, self._manifest)
+        # A store that does not know the condition has written nothing.
+        if version_before is None or not publish_over(staging.metadata, data, version_before):
+            self._publish(METADATA, data)
+            if not renames(staging.directory):
+                self._withdraw_if_over(data)
         # First, so that an attempt of a task that ends from now on finds the write over and removes its file itself.
         marker = staging.marker.name
         left = [] if self._removed(marker) else [marker]
         kept, names = _relative_files(again), self._names_now() or entries
-        stale = [name for name in names if (run_of_file(name) == staging.run or name in before) and name not in kept]
-        if manifest is None and MANIFEST in entries:
+        over = {staging.run, *self._taken_over}
+        stale = [name for name in names if (run_of_file(name) in over or name in before) and name not in kept]
+        if self._manifest is None and self._is_manifest(manifest_before):
             stale.append(MANIFEST)  # of the snapshot that was replaced
         return (*(name for name in stale if not self._removed(name)), *left)
+
+    def _publish(self, name: str, data: bytes) -> None:
+        """Write a file atomically, where stores rename only while no other write has taken over. Raises WriteFailed."""
+        staging = self.staging
+        if not renames(staging.directory):
+            write_file(staging.directory / name, data)
+            return
+        try:
+            write_file(staging.unfinished, data)
+            staging.check_under_way()
+            rename(staging.unfinished, staging.directory / name)
+        except WriteFailed:
+            staging.check_under_way()  # then this is the reason
+            raise
 
     def abort(self) -> None:
         """End the write, remove its files, and its directory if the write created it. Raises nothing.
@@ -135,18 +203,25 @@ class Commit:
         """
         staging = self.staging
         remove_quietly(staging.marker)
-        self._removed(staging.temporary)
+        remove_quietly(staging.unfinished)
         try:
             entries = staging.directory.entries()
             leftovers = [name for name in _leftovers(staging, entries) if run_of_file(name) == staging.run]
         except SnapshotError:
             return
-        if self._manifest_written and not any(entry.name == METADATA for entry in entries):
+        if all(entry.name != METADATA for entry in entries) and self._is_manifest(self._manifest):
             leftovers.append(MANIFEST)
         for name in leftovers:
             self._removed(name)
         if self._made_directory:
             remove_empty_directory(staging.directory)
+
+    def _is_manifest(self, manifest: bytes | None) -> bool:
+        """Return whether the manifest in the directory is this one, and not that of a write that has taken over."""
+        try:
+            return manifest is not None and _manifest_at(self.staging) == manifest
+        except SnapshotError:
+            return False
 
     def _removed(self, name: str) -> bool:
         return remove_quietly(self.staging.directory / name)
@@ -175,7 +250,7 @@ class Commit:
                 )
 
     def _withdraw_if_over(self, data: bytes) -> None:
-        """Remove ``_metadata`` again if another write has taken over the directory, which removes the marker first."""
+        """Remove ``_metadata`` again if another write has taken over the directory."""
         staging = self.staging
         if staging.under_way:
             return
@@ -198,14 +273,9 @@ def finish_killed(directory: StorePath, run: str) -> None:
     """
     staging = Staging(directory, run)
     remove(staging.marker)
-    remove(directory / staging.temporary)
-    # A write begins with its marker and ends with _metadata. In this order, files whose write has ended meanwhile are
-    # those that _metadata names.
-    before = _entries(staging)
-    under_way = {run_of_marker(entry.name) for entry in _entries(staging)}
-    for name in _leftovers(staging, before):
-        if run_of_file(name) not in under_way:
-            remove(directory / name)
+    remove(staging.unfinished)
+    for name in _ended_leftovers(staging):
+        remove(directory / name)
 
 
 def check_target(directory: StorePath, *, overwrite: bool, sources: Sequence[str]) -> bool:
@@ -276,14 +346,16 @@ def _refuse_taken(staging: Staging, overwrite: bool) -> None:
         )
 
 
-def _clean(staging: Staging, overwrite: bool) -> None:
-    """Remove leftovers: markers first, so that their writes cannot complete any more, then files."""
-    for entry in _entries(staging):
-        if run_of_marker(entry.name) is not None:
-            remove(entry.path)
-    _refuse_taken(staging, overwrite)
-    for name in _leftovers(staging, _entries(staging)):
-        remove(staging.directory / name)
+def _completed_meanwhile(staging: Staging) -> WriteFailed:
+    return WriteFailed(
+        "another write has completed a snapshot here meanwhile",
+        where=Where(file=staging.metadata.uri),
+        advice="give another path; what this write left is removed with abort, or by the next one",
+    )
+
+
+def _runs_of_markers(entries: Iterable[Entry]) -> frozenset[str]:
+    return frozenset(filter(None, (run_of_marker(entry.name) for entry in entries)))
 
 
 def _entries(staging: Staging) -> list[Entry]:
@@ -292,13 +364,23 @@ def _entries(staging: Staging) -> list[Entry]:
 
 
 def _leftovers(staging: Staging, entries: Sequence[Entry]) -> list[str]:
-    """State files that the existing ``_metadata`` does not name; none if it cannot be read."""
-    names = [entry.name for entry in entries]
-    found = _metadata_at(staging) if METADATA in names else None
-    if METADATA in names and found is None:
+    """State files among entries that the existing ``_metadata`` does not name; none if it cannot be read."""
+    found = _metadata_at(staging)
+    if found is None and staging.metadata.exists(fresh=True):
         return []
     kept = _relative_files(found)
-    return [name for name in names if run_of_file(name) is not None and name not in kept]
+    return [entry.name for entry in entries if run_of_file(entry.name) is not None and entry.name not in kept]
+
+
+def _ended_leftovers(staging: Staging) -> list[str]:
+    """State files that the existing ``_metadata`` does not name, of writes that have ended.
+
+    A write begins with its marker and ends with ``_metadata``. So the files are listed first, then the markers, and
+    ``_metadata`` is read last: it names the files of a write that has ended meanwhile.
+    """
+    before = _entries(staging)
+    under_way = _runs_of_markers(_entries(staging))
+    return [name for name in _leftovers(staging, before) if run_of_file(name) not in under_way]
 
 
 def _metadata_at(staging: Staging) -> SnapshotMetadata | None:
@@ -310,6 +392,13 @@ def _metadata_at(staging: Staging) -> SnapshotMetadata | None:
         return read_metadata(staging.metadata.read_range(0, status.size), file=staging.metadata.uri)
     except SnapshotError:
         return None
+
+
+def _manifest_at(staging: Staging) -> bytes | None:
+    """The manifest in the directory; None if there is none."""
+    path = staging.directory / MANIFEST
+    status = path.status()
+    return None if status is None else path.read_range(0, status.size)
 
 
 def _relative_files(metadata: SnapshotMetadata | None) -> frozenset[str]:

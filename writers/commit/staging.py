@@ -43,9 +43,9 @@ class Staging:
         return self.directory / f".stateproc-{self.run}"
 
     @property
-    def temporary(self) -> str:
-        """The name of ``_metadata`` until it is complete."""
-        return f".stateproc-{self.run}-metadata"
+    def unfinished(self) -> StorePath:
+        """``_metadata``, or a manifest, until it is complete, where stores rename."""
+        return self.directory / f".stateproc-{self.run}-metadata"
 
     @property
     def metadata(self) -> StorePath:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -18,7 +19,9 @@ from stateproc.metadata import OperatorEntry, SnapshotMetadata, SubtaskState
 from stateproc.metadata.handles import KeyGroupsHandle, RelativeFileHandle
 from stateproc.storage import locate
 from stateproc.storage.store import StorePath
+from stateproc.storage.writing import file_version, publish_over
 from stateproc.writers.commit.commit import Commit
+from stateproc.writers.commit.staging import Staging
 from tests.helpers.paths import FIXTURES
 from tests.helpers.stores.object_store import BUCKET, Store, object_store
 
@@ -156,6 +159,74 @@ def test_a_write_its_replacement_and_one_given_up(store: Store) -> None:
     other = a_file(again, 1 << 20)
     assert again.complete(metadata(other), 4) == ()
     assert store.names("written") == ["_metadata", other.path]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_write_that_another_one_overtakes_after_its_last_look_at_the_marker(store: Store, overwrite: bool) -> None:
+    prefix = f"overtaken-{overwrite}"
+    if overwrite:
+        begun(store, prefix).complete(metadata(), 4)
+    first = begun(store, prefix, overwrite=overwrite)
+    file = a_file(first, 1 << 20)
+    kept: list[str] = []
+
+    def overtake(self: Staging) -> None:
+        if self.run == first.staging.run and not kept:
+            second = begun(store, prefix, overwrite=overwrite)
+            other = a_file(second, 1 << 20)
+            kept.append(other.path)
+            second.complete(metadata(other), 4)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Staging, "check_under_way", overtake)
+        with pytest.raises(WriteFailed, match="another program has written this file meanwhile") as caught:
+            first.complete(metadata(file), 4)
+    assert "one write at a time" in str(caught.value)
+    first.abort()
+    assert store.names(prefix) == ["_metadata", *kept]
+
+
+def test_a_request_that_is_repeated_meets_what_it_has_written(store: Store) -> None:
+    path = StorePath(f"s3://{BUCKET}/repeated/_metadata", store.options)
+    assert publish_over(path, b"first", file_version(path) or "")
+    version = file_version(path)
+    assert version and publish_over(path, b"second", version) and publish_over(path, b"second", version)
+    assert path.read_range(0, 99) == b"second"
+    with pytest.raises(WriteFailed, match="another program"):
+        publish_over(path, b"third", version)
+    with pytest.raises(WriteFailed, match="another program"):
+        publish_over(path, b"third", "")
+    assert path.read_range(0, 99) == b"second"
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSYS, "a header you provided"), "client"])
+def test_stores_and_clients_that_do_not_know_conditions(
+    store: Store, monkeypatch: pytest.MonkeyPatch, error: OSError | str
+) -> None:
+    if isinstance(error, str):
+        # As botocore before 1.35.69 does, which has no such parameter.
+        from botocore.exceptions import ParamValidationError
+
+        raised: Exception = ParamValidationError(report='Unknown parameter in input: "IfMatch"')
+    else:
+        raised = error
+    fs, _ = StorePath(f"s3://{BUCKET}/unknown", store.options).filesystem()
+    real, refused = fs.pipe_file, []
+
+    def pipe_file(path: str, data: bytes, **more: Any) -> None:
+        if {"IfMatch", "IfNoneMatch"} & {*more}:
+            refused.append(path)
+            raise raised
+        real(path, data, **more)
+
+    monkeypatch.setattr(fs, "pipe_file", pipe_file)
+    name = f"unknown-{type(raised).__name__}"
+    for overwrite in (False, True):
+        write = begun(store, name, overwrite=overwrite)
+        file = a_file(write, 1 << 20)
+        assert write.complete(metadata(file), 4) == ()
+        assert store.names(name) == ["_metadata", file.path]
+    assert len(refused) == 2
 
 
 def test_a_large_file_given_up_leaves_no_parts(store: Store) -> None:

@@ -135,8 +135,8 @@ def test_files_of_an_attempt_that_ends_during_the_commit_are_removed(
         except WriteFailed as error:
             ended.append(str(error))
 
-    def publish(*arguments: Any) -> None:
-        inner_publish(*arguments)
+    def rename(*arguments: Any) -> None:
+        inner_rename(*arguments)
         another()
 
     def remove_quietly(path: StorePath) -> bool:
@@ -145,9 +145,9 @@ def test_files_of_an_attempt_that_ends_during_the_commit_are_removed(
             another()
         return removed
 
-    inner_publish, inner_remove = commit.publish, commit.remove_quietly
+    inner_rename, inner_remove = commit.rename, commit.remove_quietly
     if moment == "_metadata":
-        monkeypatch.setattr(commit, "publish", publish)
+        monkeypatch.setattr(commit, "rename", rename)
     else:
         monkeypatch.setattr(commit, "remove_quietly", remove_quietly)
     assert begun.complete(metadata(file), 4) == ()
@@ -299,13 +299,13 @@ def test_a_write_superseded_during_its_commit_publishes_nothing(
     handle = state_file(first.staging)
     later: list[Commit] = []
 
-    def publish(*arguments: Any) -> None:
+    def rename(*arguments: Any) -> None:
         if not later:
             later.append(first)
             later.append(Commit.begin(StorePath.of(target)))
-        writing.publish(*arguments)
+        writing.rename(*arguments)
 
-    monkeypatch.setattr(commit, "publish", publish)
+    monkeypatch.setattr(commit, "rename", rename)
     with pytest.raises(WriteFailed, match="is over"):
         first.complete(metadata(handle), 4)
     assert "_metadata" not in names(target)

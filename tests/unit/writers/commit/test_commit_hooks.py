@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -75,12 +74,12 @@ def test_a_snapshot_without_manifest_that_replaces_one_with_it_removes_it(tmp_pa
 def test_a_commit_that_fails_after_its_manifest_removes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = Commit.begin(StorePath.of(tmp_path / "target"), hooks=CommitHooks(manifest=_manifest))
 
-    def fail(path: StorePath, *arguments: Any) -> None:
+    def fail(source: StorePath, path: StorePath) -> None:
         if path.name == "_metadata":
             raise WriteFailed("full")
-        writing.publish(path, *arguments)
+        writing.rename(source, path)
 
-    monkeypatch.setattr(commit, "publish", fail)
+    monkeypatch.setattr(commit, "rename", fail)
     with pytest.raises(WriteFailed):
         begun.complete(NOTHING, 4)
     begun.abort()

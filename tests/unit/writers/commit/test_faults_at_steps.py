@@ -25,9 +25,9 @@ from stateproc import SavepointWriter
 from stateproc.errors import SnapshotError, WriteFailed
 from tests.helpers.paths import DEMO
 from tests.helpers.writers.small_writes import CHANGES, contents, files, kept, write
+from tests.helpers.writers.write_steps import step_of
 
 KILLED, REFUSED = 77, 3
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 @dataclass(frozen=True)
@@ -49,22 +49,6 @@ FAULTS = {
     "a read-only file system": Fault(errno.EROFS, stays=True),
     "no permission any more": Fault(errno.EACCES, stays=True),
 }
-
-
-def step_of(event: str, arguments: tuple[Any, ...], below: str) -> str | None:
-    """The name of a step on the target's files; None of other events."""
-    if event == "open":
-        path, mode, flags = arguments
-        writes = flags & _WRITES if isinstance(flags, int) else "w" in (mode or "")
-        paths = [path] if writes else []
-    elif event in ("os.rename", "os.link"):
-        paths = list(arguments[:2])
-    elif event in ("os.remove", "os.rmdir", "os.mkdir", "os.truncate"):
-        paths = list(arguments[:1])
-    else:
-        return None
-    named = [str(path) for path in paths if isinstance(path, str | os.PathLike) and str(path).startswith(below)]
-    return f"{event} {', '.join(name.removeprefix(below) or '.' for name in named)}" if named else None
 
 
 def fault_at(number: int, fault: Fault, change: str, target: Path, mode: str) -> tuple[str | None, int]:
@@ -148,7 +132,7 @@ def test_a_write_that_is_disturbed_at_any_step_is_no_savepoint_or_the_whole_one(
         assert contents(target) == wanted, step
         assert set(os.listdir(target)) == kept(target), step
     names = {step.split(" ")[0] for step in seen}
-    assert len(seen) >= (2 if FAULTS[fault].only else 6) and "open" in names, seen
+    assert len(seen) >= (2 if FAULTS[fault].only else 5) and "open" in names, seen
     assert FAULTS[fault].only or ("os.rename" in names and any("_metadata" in step for step in seen))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,10 +12,8 @@ import pytest
 import stateproc
 from stateproc.errors import SnapshotError
 from tests.helpers.paths import DEMO
+from tests.helpers.writers.interleaved_writes import REFUSED, Gate, interleaved, local_steps, steps_of
 from tests.helpers.writers.small_writes import contents, files, kept, write
-
-REFUSED = 3
-"""How a writer ends whose error says what to do."""
 
 ROUNDS = 12
 
@@ -64,3 +62,48 @@ def test_of_two_writers_at_most_one_completes_and_nothing_is_mixed(mode: str, tm
         write("copy", target, "overwrite")
         assert contents(target) == wanted and set(os.listdir(target)) == kept(target)
     assert any(0 in ended for ended in ends), ends
+
+
+def _writing(change: str, target: Path, mode: str) -> Callable[[Gate], None]:
+    def body(gate: Gate) -> None:
+        local_steps(target, gate)
+        write(change, target, mode)
+
+    return body
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("mode", ["error", "overwrite"])
+def test_two_writers_that_take_turns(mode: str, tmp_path: Path) -> None:
+    """The first takes some steps, the second some, then one of them goes on to its end, then the other one."""
+    wanted, changes = contents(Path(DEMO)), ("copy", "rescale")
+
+    def begun(name: str) -> Path:
+        target = tmp_path / name
+        if mode == "overwrite":
+            write("native-rocksdb", target, "error")
+        return target
+
+    counts = [steps_of(_writing(change, begun(f"counted-{change}"), mode)) for change in changes]
+    assert min(counts) >= 8, counts
+    ends: set[tuple[int, ...]] = set()
+    for first in range(1, counts[0]):
+        for second in range(1 + first % 2, counts[1], 2):
+            target = begun(f"{first}-{second}")
+            earlier = second // 2 % 2
+            bodies = [_writing(change, target, mode) for change in changes]
+            ended = interleaved(bodies, [(0, first), (1, second), (earlier, None)])
+            ends.add(tuple(ended))
+            order = (first, second, earlier, ended)
+            assert set(ended) <= {0, REFUSED}, order
+            assert ended.count(0) <= (1 if mode == "error" else 2), order
+            if 0 in ended or mode == "overwrite":
+                assert contents(target) == wanted, order
+                assert not stateproc.open(target).verify().problems, order
+                groups = {operator.max_parallelism for operator in stateproc.open(target).operators}
+                if ended.count(0) == 1:
+                    assert (256 in groups) is (changes[ended.index(0)] == "rescale"), order
+                assert set(os.listdir(target)) == kept(target), order
+            else:
+                assert not target.exists() or not os.listdir(target), order
+    assert (0, REFUSED) in ends and (REFUSED, 0) in ends, ends
