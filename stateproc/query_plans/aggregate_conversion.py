@@ -14,8 +14,9 @@ from typing import Any
 
 from stateproc.errors import InvalidOption, Where
 from stateproc.query_plans.node_rules import buffer_names, function_of
-from stateproc.query_plans.plan_file import PlanNode
+from stateproc.query_plans.plan_file import PlanNode, row_type_types
 from stateproc.query_plans.plan_matching import MADE_OF, Pair
+from stateproc.query_plans.type_widening import goes_on
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
@@ -24,6 +25,7 @@ from stateproc.types import RowData as row_data
 STATE = "accState"
 _WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _FLOATING = ("FLOAT", "DOUBLE")
+_MOST_DIGITS = 38
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,10 @@ def aggregate_conversion(pair: Pair, old: RowData) -> AggregateConversion:
                 assignments.append(f"value.f{len(types)} = {initial}")
                 types.append(type_)
             continue
-        for at in range(starts[source], starts[source + 1]):
+        wider = _wider(pair, call, before[source])
+        for number_of_buffer, at in enumerate(range(starts[source], starts[source + 1])):
             renames[old.names[at]] = f"f{len(types)}"
-            types.append(old.types[at])
+            types.append(old.types[at] if wider is None else wider[number_of_buffer])
     value = row_data([(f"f{index}", type_) for index, type_ in enumerate(types)])
     return AggregateConversion(value, renames, tuple(assignments))
 
@@ -85,7 +88,9 @@ def call_words(pair: Pair) -> list[str]:
     """Return what becomes of each call."""
     kept, before, after = pair.kept or (), pair.old.items("aggCalls"), pair.new.items("aggCalls")
     words = [
-        f"{call_text(pair.new, call)} kept" for call, source in zip(after, kept, strict=True) if source is not None
+        f"{call_text(pair.new, call)} {_kept_as(pair, call, before[source])}"
+        for call, source in zip(after, kept, strict=True)
+        if source is not None
     ]
     words += [
         f"{call_text(pair.new, call)} from {text}"
@@ -95,6 +100,37 @@ def call_words(pair: Pair) -> list[str]:
     words += [f"{call_text(pair.new, call)} from now on" for call in new_calls(pair)]
     gone = sorted(set(range(len(before))) - set(kept))
     return words + [f"{call_text(pair.old, before[index])} dropped" for index in gone]
+
+
+def _kept_as(pair: Pair, call: Any, source: Any) -> str:
+    wider = _wider(pair, call, source)
+    return "kept" if wider is None else f"kept as {wider[0].sql}"
+
+
+def _wider(pair: Pair, call: Any, source: Any) -> list[LogicalType] | None:
+    """Return the wider types of the buffers of a call that stays; None where they stay. Raises InvalidOption."""
+    if _typed(pair.new, call) == _typed(pair.old, source):
+        return None
+    was, wanted = buffer_types(pair.old, source), buffer_types(pair.new, call)
+    if [type_.sql for type_ in was] == [type_.sql for type_ in wanted]:
+        return None
+    # Sums of decimals have all digits that there are: one that has too many for another scale is refused as a value.
+    is_sum = was[0].kind == wanted[0].kind == "DECIMAL" and was[0].precision == wanted[0].precision == _MOST_DIGITS
+    if not all(map(goes_on, was, wanted)) and not (is_sum and was[0].scale <= wanted[0].scale):
+        raise InvalidOption(
+            f"{call_text(pair.new, call)} of {pair.new.label} was {was[0].sql} and is {wanted[0].sql}, which does not "
+            "have all of its values",
+            advice="give the column a type that is as wide, or let the aggregate start empty: --empty",
+        )
+    return wanted
+
+
+def _typed(node: PlanNode, call: Any) -> list[Any]:
+    """Return the types of a call's result and arguments; whether they may be null changes no accumulator."""
+    types = row_type_types(node.sources[0].attributes.get("outputType"))
+    node.chosen(node.input(), call.get("argList") or [])
+    found = [call.get("type"), *(types[at] for at in call.get("argList") or [])]
+    return [one.removesuffix(" NOT NULL") if isinstance(one, str) else one for one in found]
 
 
 def new_calls(pair: Pair) -> list[Any]:
@@ -175,6 +211,8 @@ def buffer_types(node: PlanNode, call: Any, *, retracts: bool = False) -> list[L
         if result not in (*_WHOLE, *_FLOATING):
             raise _unknown(node, call)
         return [_sql("BIGINT" if result in _WHOLE else "DOUBLE"), _sql("BIGINT")]
+    if function in ("MIN", "MAX") and result.startswith("VARCHAR("):
+        result = "STRING"  # StringMinAggFunction and StringMaxAggFunction, of text of any length
     own = _sql("BIGINT" if function == "COUNT" else result)
     return [own, _sql("BIGINT")] if function == "SUM" and retracts else [own]
 

@@ -393,6 +393,7 @@ _DEFINED: Mapping[str, tuple[Callable[[PlanNode, Sequence[Definition]], Definiti
     ),
 }
 """Nodes whose columns are traced, and the numbers of their inputs; others are defined by all that they are and read."""
+TRACED = frozenset(_DEFINED)
 
 
 def own_definition(node: PlanNode) -> Any:

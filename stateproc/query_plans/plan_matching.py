@@ -1,7 +1,7 @@
 """Match the nodes of a job's compiled plan with those of its changed query, by what they compute.
 
 Nodes of one definition hold the same state. State of one frame is converted: an aggregate over the same groups to
-other calls, kept rows to other columns. Sources and sinks are matched by their tables.
+other calls, kept rows to other columns, of the same or of wider types. Sources and sinks are matched by their tables.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from stateproc.query_plans.plan_lineage import (
     table_place,
     table_schema,
 )
+from stateproc.query_plans.type_widening import without_widths
 
 MATERIALIZER = "upsert-materialize"
 """The transformation before a sink that keeps rows by its primary key."""
@@ -182,10 +183,11 @@ def matched_plans(old: CompiledPlan, new: CompiledPlan, given: Mapping[str, str]
         InvalidOption: Nodes that were given do not hold the same state, or several nodes have one definition.
     """
     texts = [definitions(plan) for plan in (old, new)]
-    pairs = [replace(_given_pair(old, new, *uids, texts), mapped=True) for uids in given.items()]
+    wide = [definitions(without_widths(plan)) for plan in (old, new)]
+    pairs = [replace(_given_pair(old, new, *uids, texts, wide), mapped=True) for uids in given.items()]
     pairs += _paired(old, new, pairs, lambda side, node: texts[side][node.id].state, by_table=False)
     pairs += _paired(old, new, pairs, lambda _, node: table_place(node), by_table=True)
-    pairs += _converted(old, new, pairs, texts)
+    pairs += _converted(old, new, pairs, wide)
     unknown = [pair.new.kind == SINK and table_schema(pair.new) is None for pair in pairs]
     pairs = [replace(pair, by_table=pair.by_table or sink) for pair, sink in zip(pairs, unknown, strict=True)]
     return PlanMatch(old, new, tuple(pairs)).without(())
@@ -307,15 +309,19 @@ def _paired(
 
 
 def _given_pair(
-    old: CompiledPlan, new: CompiledPlan, before: str, after: str, texts: Sequence[Mapping[int, Definition]]
+    old: CompiledPlan,
+    new: CompiledPlan,
+    before: str,
+    after: str,
+    texts: Sequence[Mapping[int, Definition]],
+    wide: Sequence[Mapping[int, Definition]],
 ) -> Pair:
     one, two = node_of_uid(old, before), node_of_uid(new, after)
-    frame = texts[0][one.id].frame
-    if frame and frame == texts[1][two.id].frame:
-        if texts[0][one.id].state == texts[1][two.id].state:
-            return Pair(one, two)
-        if is_convertible(one) and is_convertible(two):
-            return _conversion(one, two, texts)
+    if one.kind == two.kind and texts[0][one.id].state == texts[1][two.id].state:
+        return Pair(one, two)
+    frame = wide[0][one.id].frame
+    if frame and frame == wide[1][two.id].frame and is_convertible(one) and is_convertible(two):
+        return _conversion(one, two, wide)
     if own_definition(one) != own_definition(two) or _input_types(one) != _input_types(two):
         raise InvalidOption(
             f"{one.label} ({before}) and {two.label} ({after}) compute something else, or of other columns: the state "

@@ -19,7 +19,14 @@ from stateproc.query_plans.node_rules import query_names
 from stateproc.query_plans.plan_file import PlanNode, read_plan
 from stateproc.query_plans.plan_lineage import table_of
 from stateproc.query_plans.plan_matching import Pair, PlanMatch, main_uid, matched_plans
-from stateproc.query_plans.row_conversion import NewQuery, RowConversion, check_fills, row_conversions, row_words
+from stateproc.query_plans.row_conversion import (
+    NewQuery,
+    RowConversion,
+    check_fills,
+    check_found_by,
+    row_conversions,
+    row_words,
+)
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,8 @@ def query_evolution(
     query = NewQuery(after)
     check_fills(query, match.pairs, fills)
     found = [(operator_id(main_uid(before, pair.old)), pair) for pair in match.pairs if pair.is_converted]
+    for _, pair in found:
+        check_found_by(query, pair)
     rows = {pair.new.id: row_conversions(query, pair, fills) for _, pair in found if pair.columns is not None}
     return QueryEvolution(
         moved,

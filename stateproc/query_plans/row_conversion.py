@@ -25,6 +25,7 @@ from stateproc.query_plans.plan_lineage import (
     stateful_before,
 )
 from stateproc.query_plans.plan_matching import Pair, main_uid
+from stateproc.query_plans.type_widening import found_by, goes_on, is_same
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.type_text import parse_sql_type
 
@@ -57,17 +58,32 @@ class NewColumn:
 
 
 @dataclass(frozen=True)
+class WiderColumn:
+    """A column whose values go on in a wider type.
+
+    Attributes:
+        position: Where it is in the rows as they are.
+        type: Its new type.
+        words: What becomes of it.
+    """
+
+    position: int
+    type: LogicalType
+    words: str
+
+
+@dataclass(frozen=True)
 class RowConversion:
     """How the rows of one input get other columns.
 
     Attributes:
         before: The names of the columns as they are.
-        columns: The new columns: positions of those that stay, and those that are new.
+        columns: The new columns: positions of those that stay, those with a wider type, and those that are new.
         as_keys: Whether the state keeps the rows as keys of a map.
     """
 
     before: tuple[str, ...]
-    columns: tuple[int | NewColumn, ...]
+    columns: tuple[int | WiderColumn | NewColumn, ...]
     as_keys: bool = False
 
     @property
@@ -78,14 +94,15 @@ class RowConversion:
     @property
     def dropped(self) -> list[str]:
         """The names of the columns that do not stay."""
-        return [name for at, name in enumerate(self.before) if at not in self.columns]
+        wider = {column.position for column in self.columns if isinstance(column, WiderColumn)}
+        return [name for at, name in enumerate(self.before) if at not in self.columns and at not in wider]
 
     @property
     def words(self) -> list[str]:
         """What becomes of the columns."""
-        gone, added = self.dropped, [column.words for column in self.added]
-        moved = [] if gone or added else ["columns in another order"]
-        return [*added, *(f"{name} dropped" for name in gone), *moved]
+        gone, changed = self.dropped, [column.words for column in self.columns if not isinstance(column, int)]
+        moved = [] if gone or changed else ["columns in another order"]
+        return [*changed, *(f"{name} dropped" for name in gone), *moved]
 
 
 @dataclass(frozen=True)
@@ -132,14 +149,16 @@ def row_conversions(new: NewQuery, pair: Pair, fills: Fills) -> tuple[RowConvers
     found: list[RowConversion | None] = []
     for side, positions in enumerate(pair.columns or ()):
         before = tuple(pair.old.input(side))
-        if positions == tuple(range(len(before))):
-            found.append(None)
-            continue
-        names, types = pair.new.input(side), row_type_types(pair.new.sources[side].attributes.get("outputType"))
+        names, types = pair.new.input(side), _types(pair.new, side)
         columns = [
-            _new_column(new, pair.new, side, names[at], types[at], fills) if position is None else position
+            _new_column(new, pair.new, side, names[at], types[at], fills)
+            if position is None
+            else _kept_column(new, pair, side, position, at)
             for at, position in enumerate(positions)
         ]
+        if columns == [*range(len(before))]:
+            found.append(None)
+            continue
         made = RowConversion(before, tuple(columns), _is_key(pair.new, side))
         if made.as_keys:
             _check_keys(new, pair, side, made)
@@ -199,6 +218,48 @@ def _new_column(new: NewQuery, node: PlanNode, side: int, name: str, written: An
             advice=f"give one, in SQL over their other columns: --fill '{targets[-1]}=EXPRESSION'",
         )
     return NewColumn(name, type_, given[0] if given else None)
+
+
+def _types(node: PlanNode, side: int) -> Any:
+    return row_type_types(node.sources[side].attributes.get("outputType"))
+
+
+def _kept_column(new: NewQuery, pair: Pair, side: int, was: int, at: int) -> int | WiderColumn:
+    """Return how a column goes on. Raises InvalidOption for one whose values are not all of the new type."""
+    name, before, after = pair.new.input(side)[at], _types(pair.old, side)[was], _types(pair.new, side)[at]
+    if before == after:
+        return was
+    old, to = column_type(pair.old, name, before), column_type(pair.new, name, after)
+    if is_same(old, to):
+        return was
+    if not goes_on(old, to):
+        raise _not_wider(new, pair, name, old, to)
+    return WiderColumn(was, to, f"{name}: {old.sql} → {to.sql}")
+
+
+def check_found_by(new: NewQuery, pair: Pair) -> None:
+    """Raise InvalidOption for a node that finds its state by a column with another type."""
+    for (side, was), (_, at) in zip(found_by(pair.old), found_by(pair.new), strict=False):
+        (name,) = pair.new.chosen(pair.new.input(side), [at])
+        pair.old.chosen(pair.old.input(side), [was])
+        before, after = _types(pair.old, side)[was], _types(pair.new, side)[at]
+        if before == after:
+            continue
+        old, to = column_type(pair.old, name, before), column_type(pair.new, name, after)
+        if not is_same(old, to):
+            raise InvalidOption(
+                f"{pair.new.label} ({new.uid(pair.new)}) finds its state by {name}, which was {old.sql} and is "
+                f"{to.sql}: Flink finds nothing by a key of another type",
+                advice=f"keep the type of {name}, or let the operator begin without state: --empty {new.uid(pair.new)}",
+            )
+
+
+def _not_wider(new: NewQuery, pair: Pair, name: str, old: LogicalType, to: LogicalType) -> InvalidOption:
+    uid = new.uid(pair.new)
+    return InvalidOption(
+        f"{pair.new.label} ({uid}): {name} was {old.sql} and is {to.sql}, which does not have all of its values",
+        advice=f"give it a type that is as wide, or let the operator begin without state: --empty {uid}",
+    )
 
 
 def column_type(node: PlanNode, name: str, written: Any) -> LogicalType:

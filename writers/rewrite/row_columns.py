@@ -1,7 +1,7 @@
 """Give the SQL rows in a state other columns, by their positions: in values, or in the keys of a map.
 
 Rows are RowDataSerializer's, alone, in lists or in tuples; what is around them stays. A column that is new is null in
-the rows that there are, or an expression over their other columns.
+the rows that there are, or an expression over their other columns; one may get a wider type.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from stateproc.errors import InvalidOption, Where
 from stateproc.filters import RowExpression, parse
-from stateproc.query_plans.row_conversion import NewColumn, RowConversion
+from stateproc.query_plans.row_conversion import NewColumn, RowConversion, WiderColumn
 from stateproc.readers.state_names import rows_in
 from stateproc.serializers import Serializer
 from stateproc.serializers.java.collections import ListOf
@@ -124,7 +124,8 @@ class RowChange:
         parts: list[tuple[str, str | None, Node]] = [*kinds]
         for name, type_, column in zip(names, types, self.conversion.columns, strict=True):
             if not isinstance(column, NewColumn):
-                parts.append((name, old.names[column], Kept()))
+                position = column.position if isinstance(column, WiderColumn) else column
+                parts.append((name, old.names[position], Kept()))
             elif column.expression is None:
                 parts.append((name, None, Nulls(type_)))
             else:
@@ -161,7 +162,7 @@ def _row_of(old: RowData, conversion: RowConversion) -> RowData:
     written = old.written or tuple(java_type(type_) for type_ in old.types)
     parts = []
     for column in conversion.columns:
-        if isinstance(column, NewColumn):
+        if not isinstance(column, int):
             made = row_data({"f0": column.type})
             assert isinstance(made, RowData)
             parts.append((column.type, made.fields[0], java_type(column.type)))

@@ -27,7 +27,7 @@ from tests.helpers.flink.evolving_job import EvolvingJob, Feed, script, table
 pytestmark = pytest.mark.flink
 
 FEEDS: dict[str, Feed] = {
-    "orders": ("id BIGINT, customer BIGINT, product STRING, amount DOUBLE", "append"),
+    "orders": ("id BIGINT, customer BIGINT, product VARCHAR(9), amount DOUBLE", "append"),
     "payments": ("order_id BIGINT, payer STRING", "append"),
     "customers": ("customer BIGINT, name STRING, city STRING, PRIMARY KEY (customer) NOT ENFORCED", "upsert"),
     "shops": ("shop BIGINT, city STRING, title STRING, PRIMARY KEY (shop) NOT ENFORCED", "upsert"),
@@ -261,7 +261,7 @@ def _scanned(node: PlanNode) -> str:
 
 def tables() -> dict[str, pa.Table]:
     """The first rows."""
-    arrow = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "STRING": pa.string()}
+    arrow = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "STRING": pa.string(), "VARCHAR(9)": pa.string()}
     found = {}
     for name, (columns, _) in FEEDS.items():
         parts = [one.split() for one in columns.split(", ") if " AS " not in one and not one.startswith("PRIMARY")]

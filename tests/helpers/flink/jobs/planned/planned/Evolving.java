@@ -63,7 +63,14 @@ public final class Evolving {
                 tables.environment.loadPlan(PlanReference.fromFile(Paths.get(parts[1]))).execute().getJobClient().get();
         long limit = System.currentTimeMillis() + LIMIT;
         while (RowsSource.ENDED.get() < RowsSource.PLANNED.get()) {
-            JobStatus status = job.getJobStatus().get();
+            JobStatus status;
+            try {
+                status = job.getJobStatus().get();
+            } catch (IllegalStateException down) {
+                // The cluster ends with a job that fails, which says why.
+                job.getJobExecutionResult().get(1, TimeUnit.SECONDS);
+                throw down;
+            }
             if (System.currentTimeMillis() > limit || status.isGloballyTerminalState()) {
                 job.getJobExecutionResult().get(1, TimeUnit.SECONDS);
                 throw new IllegalStateException("the job is " + status);

@@ -2,6 +2,7 @@ package planned;
 
 import fixtures.LegacySource;
 import java.math.BigDecimal;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.time.Instant;
@@ -79,12 +80,20 @@ public class RowsSource extends LegacySource<RowData> {
             return null;
         }
         switch (type.getTypeRoot()) {
+            case TINYINT:
+                return Byte.valueOf(text);
+            case SMALLINT:
+                return Short.valueOf(text);
             case INTEGER:
                 return Integer.valueOf(text);
             case BIGINT:
                 return Long.valueOf(text);
+            case FLOAT:
+                return Float.valueOf(text);
             case DOUBLE:
                 return Double.valueOf(text);
+            case VARBINARY:
+                return text.getBytes(StandardCharsets.UTF_8);
             case DECIMAL:
                 return new BigDecimal(text);
             case TIMESTAMP_WITHOUT_TIME_ZONE:

@@ -1,0 +1,140 @@
+"""Compare columns whose types became wider: plans without widths, and which values go on in which type.
+
+Wider are BIGINT than INT, DOUBLE than FLOAT, decimals of more digits, longer text and bytes, times of more digits, and
+NULL than NOT NULL. State that is found by a column, as by a key, is not found by one of another type.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from stateproc.errors import InvalidOption
+from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, invalid_plan, row_type_names, row_type_types
+from stateproc.query_plans.plan_lineage import TRACED, in_order
+from stateproc.serializers.table.logical_types import LogicalType
+from stateproc.serializers.table.type_text import parse_sql_type
+
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+_FLOATING = ("FLOAT", "DOUBLE")
+_TYPE_NAMES = frozenset({"type", "dataType", "fieldType"})
+_FAMILIES = {
+    "INTEGER": r"TINYINT|SMALLINT|INT|BIGINT",
+    "FLOATING": r"FLOAT|DOUBLE",
+    "DECIMAL": r"DECIMAL\(\d+, \d+\)",
+    "TEXT": r"VARCHAR\(\d+\)|STRING",
+    "BYTES": r"VARBINARY\(\d+\)|BYTES",
+    "TIMESTAMP": r"TIMESTAMP\(\d\)",
+    "TIMESTAMP_LTZ": r"TIMESTAMP\(\d\) WITH LOCAL TIME ZONE|TIMESTAMP_LTZ\(\d\)",
+}
+_FAMILY = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _FAMILIES.items()))
+
+
+def without_widths(plan: CompiledPlan) -> CompiledPlan:
+    """Return a plan in which types that differ by their width are the same.
+
+    Nodes whose columns are not traced keep their types, and those of their inputs.
+    """
+    made: dict[int, PlanNode] = {}
+    try:
+        for node in in_order(plan):
+            attributes = dict(node.attributes)
+            if node.kind in TRACED:
+                attributes = {name: _wide(name, value) for name, value in attributes.items()}
+            else:
+                attributes["inputs"] = [row_type_types(one.attributes.get("outputType")) for one in node.sources]
+            if isinstance(attributes.get("outputType"), str):
+                attributes["outputType"] = _row(attributes["outputType"], node.kind in TRACED)
+            sources = tuple(made[one.id] for one in node.sources)
+            made[node.id] = replace(node, attributes=attributes, sources=sources)
+    except RecursionError as error:
+        raise invalid_plan("an expression is too deep") from error
+    return CompiledPlan(plan.flink_version, [made[node.id] for node in plan.nodes])
+
+
+def _row(written: str, wide: bool) -> dict[str, Any]:
+    types = row_type_types(written)[:-1]
+    fields = [
+        {"name": str(name), "fieldType": _family(type_) if wide else type_}
+        for name, type_ in zip(row_type_names(written), types, strict=True)
+    ]
+    return {"type": "ROW", "fields": fields}
+
+
+def _wide(name: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        made = {inner: _wide(inner, one) for inner, one in value.items()}
+        if value.get("kind") == "CALL" and not _keeps_all(value):
+            made["type"] = value.get("type")
+        return made
+    if isinstance(value, list):
+        return [_wide("", one) for one in value]
+    return _family(value) if isinstance(value, str) and name in _TYPE_NAMES else value
+
+
+def _keeps_all(call: dict[str, Any]) -> bool:
+    """Return whether a call gives what it gives in a wider type: what a cast or a decimal's scale cut off is lost."""
+    type_ = _parsed(call.get("type"))
+    operands = call.get("operands")
+    if "CAST" in str(call.get("internalName")):
+        of = operands[0] if isinstance(operands, list) and operands else None
+        before = _parsed(of.get("type")) if isinstance(of, dict) else None
+        return type_ is not None and before is not None and goes_on(_nullable(before), _nullable(type_))
+    return type_ is None or type_.kind != "DECIMAL"
+
+
+def _parsed(written: Any) -> LogicalType | None:
+    try:
+        return parse_sql_type(written) if isinstance(written, str) else None
+    except InvalidOption:
+        return None
+
+
+def _nullable(type_: LogicalType) -> LogicalType:
+    return replace(type_, nullable=True)
+
+
+def _family(written: str) -> str:
+    text = written.removesuffix(" NOT NULL")
+    found = _FAMILY.fullmatch(text)
+    return text if found is None else str(found.lastgroup)
+
+
+def goes_on(old: LogicalType, new: LogicalType) -> bool:
+    """Return whether all values of a type are values of another one, which is as wide or wider."""
+    if (old.nullable and not new.nullable) or old.attribute != new.attribute:
+        return False
+    for order in (_INTEGERS, _FLOATING):
+        if old.kind in order and new.kind in order:
+            return order.index(old.kind) <= order.index(new.kind)
+    if old.kind == new.kind == "DECIMAL":
+        return old.scale <= new.scale and old.precision - old.scale <= new.precision - new.scale
+    if old.kind == new.kind and old.kind in ("VARCHAR", "VARBINARY"):
+        return old.length <= new.length
+    if old.kind == new.kind and old.kind.startswith("TIMESTAMP_"):
+        return old.precision <= new.precision
+    return _nullable(old) == _nullable(new)
+
+
+def is_same(old: LogicalType, new: LogicalType) -> bool:
+    """Return whether values of two types are written alike, and Flink takes one for the other."""
+    return old == new and old.attribute == new.attribute
+
+
+def found_by(node: PlanNode) -> Iterator[tuple[int, int]]:
+    """Yield by which columns a node finds its state: the number of the input, and the position."""
+    lists = [
+        (0, node.items("grouping")),
+        (0, node.items("uniqueKeys")),
+        (0, node.items("partition", "fields")),
+        (0, node.items("rankStrategy", "primaryKeys")),
+        (0, [one.get("index") for one in node.items("orderBy", "fields") if isinstance(one, dict)]),
+    ]
+    for index, side in enumerate(("left", "right")):
+        lists.append((index, node.items("joinSpec", f"{side}Keys")))
+        unique = [*node.items(f"{side}UpsertKeys"), *node.items(f"{side}UniqueKeys")]
+        lists += [(index, positions) for positions in unique]
+    for index, positions in lists:
+        yield from ((index, at) for at in positions)

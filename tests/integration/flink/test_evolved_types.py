@@ -1,0 +1,189 @@
+"""Columns get wider types: real Flink goes on with aggregates, joins, deduplication and TopN over them.
+
+Both versions have the same queries over tables whose columns are wider in the new one. Results of the second rows equal
+those of the new query over all rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.flink.evolving_job import RELEASES, SOURCES, VERSIONS, EvolvingJob, Feed, script, table
+
+pytestmark = pytest.mark.flink
+
+# Column → its types in both versions; keys keep theirs.
+TYPES: dict[str, dict[str, tuple[str, str]]] = {
+    "orders": {
+        "id": ("BIGINT", "BIGINT"),
+        "customer": ("BIGINT", "BIGINT"),
+        "tiny": ("TINYINT", "SMALLINT"),
+        "small": ("SMALLINT", "BIGINT"),
+        "n": ("INT", "BIGINT"),
+        "x": ("FLOAT", "DOUBLE"),
+        "price": ("DECIMAL(10, 2)", "DECIMAL(12, 2)"),
+        "precise": ("DECIMAL(10, 2)", "DECIMAL(30, 4)"),
+        "code": ("VARCHAR(4)", "VARCHAR(40)"),
+        "note": ("VARCHAR(10)", "STRING"),
+        "bits": ("VARBINARY(4)", "BYTES"),
+        "ts": ("TIMESTAMP(3)", "TIMESTAMP(6)"),
+        "ltz": ("TIMESTAMP_LTZ(0)", "TIMESTAMP_LTZ(3)"),
+        "must": ("INT NOT NULL", "INT"),
+        "wider": ("INT NOT NULL", "BIGINT"),
+    },
+    "payments": {"order_id": ("BIGINT", "BIGINT"), "paid": ("INT", "BIGINT"), "payer": ("VARCHAR(4)", "STRING")},
+    "customers": {"customer": ("BIGINT", "BIGINT"), "age": ("SMALLINT", "INT"), "name": ("VARCHAR(4)", "STRING")},
+    "shops": {"shop": ("BIGINT", "BIGINT"), "places": ("INT", "BIGINT"), "title": ("VARCHAR(9)", "VARCHAR(10)")},
+}
+MODES = {"orders": "append", "payments": "append", "customers": "upsert", "shops": "upsert"}
+KEYS = {"customers": "customer", "shops": "shop"}
+MORE = {"orders": "proc AS PROCTIME()"}
+ALL = [*TYPES["orders"]]
+WIDE = ", ".join(f"o.{name}" for name in ALL)
+
+
+def numbered(by: str, last: int) -> str:
+    inner = f"SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY {by} DESC) AS r FROM orders"
+    return f"SELECT {', '.join(ALL)} FROM ({inner}) WHERE r <= {last}"
+
+
+# Sink → its columns, as those of orders or with their own types; and the query.
+QUERIES: dict[str, tuple[list[str] | str, str]] = {
+    "sums": (
+        "customer BIGINT, a BIGINT, b BIGINT, c BIGINT, d DOUBLE, e DECIMAL(38, 4), k BIGINT",
+        "SELECT customer, SUM(tiny), SUM(small), SUM(n), SUM(x), SUM(precise), COUNT(code) FROM orders "
+        "GROUP BY customer",
+    ),
+    "bounds": (
+        "customer BIGINT, a BIGINT, b BIGINT, c DOUBLE, d DECIMAL(30, 4), e STRING, f TIMESTAMP(6), g BIGINT",
+        "SELECT customer, MIN(n), MAX(small), MIN(x), MAX(precise), MAX(code), MIN(ts), MAX(wider) FROM orders "
+        "GROUP BY customer",
+    ),
+    # Their accumulators stay as they are.
+    "means": (
+        "customer BIGINT, a BIGINT, b DOUBLE, c BIGINT",
+        "SELECT customer, AVG(n), AVG(x), COUNT(*) FROM orders GROUP BY customer",
+    ),
+    "joined": (
+        "*, paid BIGINT, payer STRING",
+        f"SELECT {WIDE}, paid, payer FROM orders AS o JOIN payments ON id = order_id",
+    ),
+    "outer": (
+        "*, name STRING, age INT",
+        f"SELECT {WIDE}, name, age FROM orders AS o LEFT JOIN customers AS c ON o.customer = c.customer",
+    ),
+    "local": (
+        "name STRING, age INT, places BIGINT, title STRING",
+        "SELECT name, age, places, title FROM customers LEFT JOIN shops ON customer = shop",
+    ),
+    "top": ("*", numbered("id", 2)),
+    "last": ("*", numbered("proc", 1)),
+}  # fmt: skip
+Rows = dict[str, list[tuple[object, ...]]]
+
+
+def order(number: int, customer: int | None, *values: object) -> tuple[object, ...]:
+    return (number, customer, *values)
+
+
+NULL = (None,) * 11
+FIRST: Rows = {
+    "orders": [
+        (1, 1, 127, 32767, 2147483647, 1.5, "12345678.90", "12345678.90", "tea", "é🍵", "ab", "2024-01-01T00:00:00.123",
+         "2024-01-01T00:00:00Z", 1, 2147483647),
+        (2, 1, -128, -32768, -2147483648, -0.25, "-0.01", "-0.01", "", "", "", "1969-12-31T23:59:59.999",
+         "1969-12-31T23:59:59Z", 0, -2147483648),
+        (3, 2, *NULL, 7, 7),
+        (4, None, 1, 1, 1, 0.125, "99999999.99", "-99999999.99", "mate", "紅茶", "\0z", "0001-01-01T00:00:00",
+         "9999-01-01T00:00:00Z", -1, 5),
+    ],
+    "payments": [(1, 5, "card"), (3, None, None), (3, -2147483648, "cash"), (9, 1, "")],
+    "customers": [(1, 32767, "Ann"), (2, None, None), (9, -1, "Zoë")],
+    "shops": [(1, 2147483647, "Uno"), (3, None, None), (9, 0, "")],
+}  # fmt: skip
+SECOND: Rows = {
+    "orders": [
+        (5, 1, 1000, 9007199254740993, 4294967296, 1e300, "1234567890.12", "99999999999999999999999999.9999",
+         "longer than four", "longer than ten", "more", "2024-01-01T00:00:00.123456",
+         "2024-01-01T00:00:00.5Z", None, None),
+        (6, 2, 1, 1, 1, 0.5, "0.50", "0.0001", "x", "y", "z", "2024-02-29T12:00:00",
+         "2024-02-29T12:00:00Z", 1, 4294967296),
+        (7, None, *NULL, None, 1),
+    ],
+    "payments": [(2, 4294967296, "longer"), (5, 1, None), (3, 7, "cash")],
+    "customers": [(3, 70000, "Cid the long"), (1, 70000, "Ann"), (9, -1, "Zoë")],
+    "shops": [(1, 4294967296, "longer one"), (2, 1, "Due")],
+}  # fmt: skip
+
+
+def _columns(name: str, version: int) -> str:
+    parts = [f"{column} {types[version]}" for column, types in TYPES[name].items()]
+    if name in KEYS:
+        parts.append(f"PRIMARY KEY ({KEYS[name]}) NOT ENFORCED")
+    return ", ".join([*parts, MORE[name]] if name in MORE else parts)
+
+
+def scripts(folder: Path) -> list[str]:
+    found = []
+    for version in range(len(VERSIONS)):
+        feeds: dict[str, Feed] = {name: (_columns(name, version), MODES[name]) for name in TYPES}
+        rest = ", ".join(
+            f"{column} {types[version].removesuffix(' NOT NULL')}" for column, types in TYPES["orders"].items()
+        )
+        queries = {name: (str(columns).replace("*", rest), query) for name, (columns, query) in QUERIES.items()}
+        found.append(script(folder, feeds, queries))
+    return found
+
+
+def feed(job: EvolvingJob, *parts: Rows) -> None:
+    rows: dict[str, Sequence[Sequence[object]]] = {
+        name: [row for part in parts for row in part[name]] for name in TYPES
+    }
+    job.feed(rows, later=["orders", "shops"])
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def flink(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EvolvingJob]:
+    """The old query has seen the first rows; `before` and `all` are what the new one gives for these and for all."""
+    folder = tmp_path_factory.mktemp("types")
+    made = EvolvingJob(RELEASES[request.param], folder, scripts(folder))
+    feed(made, FIRST)
+    made.do(made.compile("old"), made.run("old", "rocksdb", "old", taken=made.path("taken")), version="old")
+    made.do(made.compile("new"), made.run("new", "hashmap", "before"))
+    feed(made, FIRST, SECOND)
+    made.do(made.run("new", "hashmap", "all"))
+    yield made
+
+
+def test_queries_go_on_over_wider_columns(flink: EvolvingJob) -> None:
+    empty = [flink.uid_of("new", "last", "deduplicate")] if flink.moves else []
+    for form in SOURCES:
+        writer = flink.writer(form)
+        writer.evolve(flink.path("old.json"), flink.path("new.json"), empty=empty)
+        plan = str(writer.plan())
+        assert "SUM(n) kept as BIGINT" in plan and "AVG(n) kept, AVG(x) kept, COUNT(*) kept" in plan, plan
+        assert "left: age: SMALLINT → INT, name: VARCHAR(4) → STRING, right: places: INT → BIGINT" in plan, plan
+        writer.write(flink.path(f"evolved-{form}"))
+    feed(flink, SECOND)
+    flink.do(*(
+        flink.run("new", backend, f"new-{form}", flink.path(f"evolved-{form}")) for form, backend in SOURCES.items()
+    ))  # fmt: skip
+    before, whole = flink.changes("before"), flink.changes("all")
+    for form in SOURCES:
+        new = flink.changes(f"new-{form}")
+        names = [name for name in QUERIES if not (flink.moves and name == "last")]
+        found = {name: table(before.get(name, []), new.get(name, [])) for name in names}
+        assert found == {name: table(whole.get(name, [])) for name in names}, form
+        assert all(Counter(whole[name]) != Counter(before.get(name, [])) for name in names), form
+
+
+def test_flink_itself_does_not_read_the_state(flink: EvolvingJob) -> None:
+    """The operators have other numbers, and their serializers other types."""
+    feed(flink, SECOND)
+    flink.do(flink.run("new", "hashmap", "untouched", flink.snapshot("canonical")))
+    error = Path(flink.path("untouched.error")).read_text()
+    assert "Cannot map checkpoint/savepoint state" in error or "must not be incompatible" in error, error

@@ -1,0 +1,177 @@
+"""Columns get wider types, in aggregates and in the rows that joins, deduplication and TopN keep.
+
+`tests/vectors/wider-columns.tar.xz` has a job that Flink 2.3 ran, and the plan of its next version, in which columns of
+tables are wider; real Flink restores what is written in tests/integration/flink/test_evolved_types.py.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from datetime import datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stateproc
+from stateproc import SavepointWriter
+from stateproc.errors import InvalidOption
+from stateproc.query_plans.plan_file import read_plan
+from stateproc.query_plans.plan_lineage import definitions
+from stateproc.query_plans.type_widening import goes_on, without_widths
+from stateproc.serializers.table.type_text import parse_sql_type
+from tests.helpers.paths import ROOT
+
+READS_EVERY_MODE = False
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wider")
+    with tarfile.open(ROOT / "tests/vectors/wider-columns.tar.xz") as archive:
+        archive.extractall(folder)
+    return folder / "wider-columns"
+
+
+def evolved(job: Path, old: Any = None, new: Any = None, **more: Any) -> SavepointWriter:
+    writer = SavepointWriter.from_existing_savepoint(None, str(job / "savepoint"))
+    return writer.evolve(old or str(job / "old.json"), new or str(job / "new.json"), **more)
+
+
+def edited(path: Path, *changes: tuple[str, str]) -> str:
+    text = path.read_text(encoding="utf-8")
+    for before, after in changes:
+        assert before in text, before
+        text = text.replace(before, after)
+    return text
+
+
+def values(job: Path, target: str, plan: str, kind: str, state: str) -> list[Any]:
+    """What the states of the nodes of a kind have, by any order."""
+    snapshot = stateproc.open(target, plan=plan)
+    found = [one for one in snapshot.states if kind in one.operator.display and one.name == state]
+    return [row for one in found for row in one.to_arrow().column("value").to_pylist()]
+
+
+def test_values_stay_what_they_are(job: Path, tmp_path: Path) -> None:
+    target = str(evolved(job).write(tmp_path / "target"))
+    assert stateproc.open(target).verify().is_intact
+    plans = (str(job / "old.json"), str(job / "new.json"))
+    for kind, state in (
+        ("join", "left-records"), ("join", "right-records"), ("deduplicate", "deduplicate-state"),
+        ("rank", "data-state-with-append"), ("normalize", "deduplicate-state"), ("aggregate", "accState"),
+    ):  # fmt: skip
+        before = values(job, str(job / "savepoint"), plans[0], kind, state)
+        after = values(job, target, plans[1], kind, state)
+        # 12.50 and 12.5000 are equal, as the types of numbers are no part of them.
+        assert sorted(map(_plain, before)) == sorted(map(_plain, after)) and len(before) > 2, (kind, state)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Decimal):
+        return str(value.normalize())
+    if isinstance(value, dict):
+        return str([(name, _plain(one)) for name, one in value.items()])
+    if isinstance(value, list | tuple):
+        return str([_plain(one) for one in value])
+    return repr(value)
+
+
+def test_types_are_those_of_the_new_plan(job: Path, tmp_path: Path) -> None:
+    target = str(evolved(job).write(tmp_path / "target"))
+    found = stateproc.open(target, plan=str(job / "new.json"))
+    (last,) = [one for one in found.states if one.name == "deduplicate-state" and "deduplicate" in one.operator.display]
+    rows = last.to_arrow().column("value").to_pylist()
+    (row,) = [row for row in rows if row["id"] == 4]
+    assert row == {
+        "id": 4, "customer": None, "tiny": 1, "small": 1, "n": 1, "x": 0.125, "price": Decimal("99999999.99"),
+        "precise": Decimal("-99999999.9900"), "code": "mate", "note": "紅茶", "bits": b"\0z",
+        "ts": datetime(1, 1, 1), "ltz": datetime(9999, 1, 1, tzinfo=timezone.utc), "must": -1, "wider": 5,
+        "proc": None,
+    }  # fmt: skip
+    assert str(last.value_type).startswith(
+        "ROW<id BIGINT, customer BIGINT, tiny SMALLINT, small BIGINT, n BIGINT, x DOUBLE, price DECIMAL(12, 2), "
+        "precise DECIMAL(30, 4), code VARCHAR(40), note STRING, bits BYTES, ts TIMESTAMP(6), ltz TIMESTAMP_LTZ(3), "
+        "must INT, wider BIGINT"
+    )
+
+
+def test_a_sum_with_too_many_digits_is_refused(job: Path, tmp_path: Path) -> None:
+    """DECIMAL(38, 2) as DECIMAL(38, 36), which has two digits before the point."""
+    writer = evolved(job, new=edited(job / "new.json", ("DECIMAL(38, 4)", "DECIMAL(38, 36)")))
+    with pytest.raises(stateproc.errors.SnapshotError) as caught:
+        writer.write(tmp_path / "target")
+    assert "accState" in str(caught.value) and not (tmp_path / "target").exists()
+
+
+def test_a_key_of_another_type_is_refused(job: Path) -> None:
+    """The rows of before have a customer that is INT."""
+    old = edited(job / "old.json", ("`customer` BIGINT", "`customer` INT"))
+    with pytest.raises(InvalidOption, match="finds its state by customer, which was INT and is BIGINT") as caught:
+        evolved(job, old=old)
+    assert "--empty" in str(caught.value)
+
+
+def test_narrower_types_are_refused(job: Path) -> None:
+    with pytest.raises(InvalidOption, match="which does not have all of its values") as caught:
+        evolved(job, old=str(job / "new.json"), new=str(job / "old.json"))
+    assert "--empty" in str(caught.value)
+
+
+WIDER = [
+    ("TINYINT", "BIGINT"), ("INT NOT NULL", "INT"), ("INT NOT NULL", "BIGINT NOT NULL"), ("FLOAT", "DOUBLE"),
+    ("DECIMAL(5, 2)", "DECIMAL(5, 2)"), ("DECIMAL(5, 2)", "DECIMAL(20, 2)"), ("DECIMAL(5, 2)", "DECIMAL(6, 3)"),
+    ("VARCHAR(1)", "STRING"), ("VARBINARY(1)", "BYTES"), ("TIMESTAMP(0)", "TIMESTAMP(9)"),
+    ("TIMESTAMP_LTZ(3)", "TIMESTAMP_LTZ(6)"), ("ARRAY<INT>", "ARRAY<INT>"), ("DATE NOT NULL", "DATE"),
+]  # fmt: skip
+OTHER = [
+    ("BIGINT", "INT"), ("INT", "INT NOT NULL"), ("INT", "DOUBLE"), ("INT", "DECIMAL(10, 0)"), ("INT", "STRING"),
+    ("DOUBLE", "FLOAT"), ("DECIMAL(5, 2)", "DECIMAL(5, 3)"), ("DECIMAL(5, 2)", "DECIMAL(20, 1)"),
+    ("DECIMAL(20, 2)", "DECIMAL(5, 2)"), ("STRING", "VARCHAR(9)"), ("CHAR(2)", "CHAR(3)"), ("CHAR(2)", "STRING"),
+    ("BYTES", "VARBINARY(9)"), ("BINARY(1)", "BINARY(2)"), ("TIMESTAMP(6)", "TIMESTAMP(3)"),
+    ("TIMESTAMP(3)", "TIMESTAMP_LTZ(3)"), ("ARRAY<INT>", "ARRAY<BIGINT>"), ("ROW<a INT>", "ROW<b INT>"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("one", [*((pair, True) for pair in WIDER), *((pair, False) for pair in OTHER)], ids=str)
+def test_what_goes_on_in_what(one: tuple[tuple[str, str], bool]) -> None:
+    (old, new), expected = one
+    assert goes_on(parse_sql_type(old), parse_sql_type(new)) is expected
+
+
+CASTS = [
+    # A cast that loses nothing, in both.
+    ("$CAST$1", "SMALLINT", ("INT", "BIGINT"), True),
+    ("$CAST$1", "VARCHAR(4) NOT NULL", ("VARCHAR(10)", "STRING"), True),
+    # What it cut off is lost.
+    ("$CAST$1", "STRING", ("VARCHAR(2)", "VARCHAR(4)"), False),
+    ("$TRY_CAST$1", "DOUBLE", ("INT", "BIGINT"), False),
+    ("$CAST$1", "DECIMAL(10, 4)", ("DECIMAL(10, 2)", "DECIMAL(10, 3)"), False),
+    ("$CAST$1", "TIMESTAMP(6)", ("TIMESTAMP(0)", "TIMESTAMP(3)"), False),
+    # Other calls; a quotient of decimals is rounded.
+    ("$+$1", "SMALLINT", ("SMALLINT", "BIGINT"), True),
+    ("$||$1", "STRING", ("VARCHAR(8)", "STRING"), True),
+    ("$/$1", "DECIMAL(10, 2)", ("DECIMAL(20, 13)", "DECIMAL(22, 15)"), False),
+]
+
+
+@pytest.mark.parametrize("call", CASTS, ids=str)
+def test_casts_that_lose_nothing_are_the_same(call: tuple[str, str, tuple[str, str], bool]) -> None:
+    name, operand, results, expected = call
+    texts = []
+    for result in results:
+        row = f"ROW<`a` {operand}>"
+        scan = {
+            "id": 1, "type": "stream-exec-table-source-scan_2", "outputType": row,
+            "scanTableSource": {"table": {"identifier": "`c`.`d`.`t`"}},
+        }  # fmt: skip
+        operand_ = {"kind": "INPUT_REF", "inputIndex": 0, "type": operand}
+        projection = {"kind": "CALL", "internalName": name, "operands": [operand_], "type": result}
+        calc = {"id": 2, "type": "stream-exec-calc_1", "outputType": f"ROW<`b` {result}>", "projection": [projection]}
+        edges = [{"source": 1, "target": 2}]
+        plan = read_plan(json.dumps({"flinkVersion": "2.3", "nodes": [scan, calc], "edges": edges}))
+        texts.append(definitions(without_widths(plan))[2].columns)
+        assert definitions(plan)[2].columns != texts[-1]
+    assert (texts[0] == texts[1]) is expected
