@@ -39,7 +39,7 @@ from stateproc.verification.problem import (
 
 # Bytes of a file that are held in memory while all states in them are read, so that the file is read once.
 
-LARGEST_WINDOW = 96 << 20
+LARGEST_WINDOW = 32 << 20
 """A key group of more bytes is read once for each state instead of being held."""
 
 
@@ -382,7 +382,9 @@ def _read_window(
     groups = [item.key_group for item in run]
     try:
         unreadable = file.unreadable_states(operator.options)
-        source = window(file.source, run[0].start, run[-1].stop)
+        source = file.source
+        if len(states) > 1:
+            source = window(source, run[0].start, run[-1].stop)
     except SnapshotError as error:
         yield from failure(error, operator.display, states, groups)
         return
