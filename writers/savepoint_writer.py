@@ -15,6 +15,7 @@ from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.options import open_arguments, parse_options
 from stateproc.options.definition import option_texts
 from stateproc.query_plans.aggregate_conversion import STATE, aggregate_conversion
+from stateproc.query_plans.plan_comparison import TimeToLive
 from stateproc.query_plans.plan_matching import Pair
 from stateproc.query_plans.query_evolution import query_evolution
 from stateproc.query_plans.row_conversion import RowConversion, input_of
@@ -296,6 +297,9 @@ class SavepointWriter(SinkEdits):
             self._convert_aggregate(self._existing(found), pair)
         for found, (pair, conversions) in evolution.rows.items():
             self._convert_rows(self._existing(found), pair, conversions)
+        for found, (pair, times) in evolution.times.items():
+            if found in self._operators:
+                self._convert_ttl(self._existing(found), pair, times)
         for found in evolution.dropped:
             del self._operators[found]
         self._move(evolution.moved)
@@ -330,6 +334,17 @@ class SavepointWriter(SinkEdits):
                 raise error.at(operator=operator.operator.display, state=name) from error
             if change is not None:
                 operator.edits.set_type(name, change, of_elements=False)
+
+    def _convert_ttl(self, operator: ExistingOperator, pair: Pair, times: Sequence[TimeToLive | None]) -> None:
+        """Let states have a time to live from now on, or no more. Raises InvalidOption, UnsupportedSnapshot."""
+        now = now_ms()
+        for name in operator.header.names:
+            side = input_of(pair.old, name) or 0
+            change, state = times[side if side < len(times) else 0], operator.header.keyed(name)
+            if change is None or state.kind.is_queue or state.ttl == change.on:
+                continue
+            off = TtlEdit("off", ttl=change.milliseconds or 0, now=now)
+            operator.edits.set_ttl(name, TtlEdit("on", last_access=now) if change.on else off)
 
     def _move(self, uids: Mapping[str, str]) -> None:
         """Give operators other uids; ``uids``: operator id → uid. Raises InvalidOption for one that there is."""

@@ -14,9 +14,9 @@ from typing import Any
 
 from stateproc.errors import InvalidOption, Where
 from stateproc.query_plans.node_rules import buffer_names, function_of
+from stateproc.query_plans.plan_comparison import goes_on
 from stateproc.query_plans.plan_file import PlanNode, row_type_types
 from stateproc.query_plans.plan_matching import MADE_OF, Pair
-from stateproc.query_plans.type_widening import goes_on
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData

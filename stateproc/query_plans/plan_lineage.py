@@ -45,7 +45,8 @@ STATELESS = frozenset(
 )
 _REF = "INPUT_REF"
 _IGNORED = frozenset({"id", "type", "description", "inputProperties", "uid"})
-_TTL_OPTION, _UID_OPTIONS = "table.exec.state.ttl", ("table.exec.uid.format", "table.exec.uid.generation")
+TTL_OPTION = "table.exec.state.ttl"
+_UID_OPTIONS = ("table.exec.uid.format", "table.exec.uid.generation")
 _UNIQUE_KEYS = ("leftUpsertKeys", "rightUpsertKeys", "leftUniqueKeys", "rightUniqueKeys")
 _OF_ONE_SIDE = ("SEMI", "ANTI")
 
@@ -412,8 +413,8 @@ def own_definition(node: PlanNode) -> Any:
     if not isinstance(configuration, dict):
         raise node.error("its configuration is no object")
     settings = {name: value for name, value in configuration.items() if name not in _UID_OPTIONS}
-    if _TTL_OPTION in settings:
-        settings[_TTL_OPTION] = is_on(settings[_TTL_OPTION])
+    if TTL_OPTION in settings:
+        settings[TTL_OPTION] = is_on(settings[TTL_OPTION])
     if isinstance(attributes.get("aggCalls"), list):
         attributes["aggCalls"] = [_without_name(call) for call in attributes["aggCalls"]]
     return [node.kind, version, attributes, settings]

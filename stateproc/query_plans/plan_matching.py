@@ -13,6 +13,7 @@ from typing import Any
 from stateproc.errors import InvalidOption, not_found
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.query_plans.node_rules import NODE_RULES, function_of, node_uids
+from stateproc.query_plans.plan_comparison import comparable
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
 from stateproc.query_plans.plan_lineage import (
     AGGREGATE,
@@ -29,7 +30,6 @@ from stateproc.query_plans.plan_lineage import (
     table_place,
     table_schema,
 )
-from stateproc.query_plans.type_widening import without_widths
 
 MATERIALIZER = "upsert-materialize"
 """The transformation before a sink that keeps rows by its primary key."""
@@ -183,9 +183,11 @@ def matched_plans(old: CompiledPlan, new: CompiledPlan, given: Mapping[str, str]
         InvalidOption: Nodes that were given do not hold the same state, or several nodes have one definition.
     """
     texts = [definitions(plan) for plan in (old, new)]
-    wide = [definitions(without_widths(plan)) for plan in (old, new)]
+    timeless = [definitions(comparable(plan, types=False)) for plan in (old, new)]
+    wide = [definitions(comparable(plan, types=True)) for plan in (old, new)]
     pairs = [replace(_given_pair(old, new, *uids, texts, wide), mapped=True) for uids in given.items()]
     pairs += _paired(old, new, pairs, lambda side, node: texts[side][node.id].state, by_table=False)
+    pairs += _paired(old, new, pairs, lambda side, node: timeless[side][node.id].state, by_table=False)
     pairs += _paired(old, new, pairs, lambda _, node: table_place(node), by_table=True)
     pairs += _converted(old, new, pairs, wide)
     unknown = [pair.new.kind == SINK and table_schema(pair.new) is None for pair in pairs]

@@ -16,6 +16,7 @@ from stateproc.errors import InvalidOption
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.query_plans.aggregate_conversion import call_text, call_words, new_calls
 from stateproc.query_plans.node_rules import query_names
+from stateproc.query_plans.plan_comparison import TimeToLive, time_words, times_to_live
 from stateproc.query_plans.plan_file import PlanNode, read_plan
 from stateproc.query_plans.plan_lineage import table_of
 from stateproc.query_plans.plan_matching import Pair, PlanMatch, main_uid, matched_plans
@@ -38,6 +39,7 @@ class QueryEvolution:
         dropped: Operator ids that the new job does not have.
         aggregates: Operator id → its aggregate, whose calls are others.
         rows: Operator id → its node, and how the rows of each input that it keeps get other columns.
+        times: Operator id → its node, and what time to live the states of each input get or lose.
         notes: What becomes of each node that holds state, in words.
     """
 
@@ -45,6 +47,7 @@ class QueryEvolution:
     dropped: Collection[str]
     aggregates: Mapping[str, Pair]
     rows: Mapping[str, tuple[Pair, tuple[RowConversion | None, ...]]]
+    times: Mapping[str, tuple[Pair, tuple[TimeToLive | None, ...]]]
     notes: tuple[str, ...]
 
 
@@ -88,13 +91,19 @@ def query_evolution(
     found = [(operator_id(main_uid(before, pair.old)), pair) for pair in match.pairs if pair.is_converted]
     for _, pair in found:
         check_found_by(query, pair)
+    times = {pair.new.id: times_to_live(pair.old, pair.new) for pair in match.pairs if not pair.by_table}
     rows = {pair.new.id: row_conversions(query, pair, fills) for _, pair in found if pair.columns is not None}
     return QueryEvolution(
         moved,
         [one for one in known if one not in moved],
         {one: pair for one, pair in found if pair.kept is not None and one in known},
         {one: (pair, rows[pair.new.id]) for one, pair in found if pair.columns is not None and one in known},
-        tuple(_notes(match, rows)),
+        {
+            operator_id(main_uid(before, pair.old)): (pair, times[pair.new.id])
+            for pair in match.pairs
+            if any(times.get(pair.new.id, ()))
+        },
+        tuple(_notes(match, rows, times)),
     )
 
 
@@ -145,16 +154,27 @@ def _refuse_contradictions(match: PlanMatch) -> None:
         )
 
 
-def _notes(match: PlanMatch, rows: Mapping[int, tuple[RowConversion | None, ...]]) -> list[str]:
+def _notes(
+    match: PlanMatch,
+    rows: Mapping[int, tuple[RowConversion | None, ...]],
+    times: Mapping[int, tuple[TimeToLive | None, ...]],
+) -> list[str]:
     def shown(node: PlanNode) -> str:
         table = table_of(node)
         return node.label if table is None else f"{node.label} of {table.replace('`', '')}"
 
-    found = [f"kept: {shown(pair.old)} as {shown(pair.new)}" for pair in match.pairs if not pair.is_converted]
+    kept: list[str] = []
+    converted: list[str] = []
     for pair in match.pairs:
-        if pair.is_converted:
-            words = call_words(pair) if pair.kept is not None else row_words(rows[pair.new.id])
-            found.append(f"converted: {shown(pair.old)} as {shown(pair.new)}: {', '.join(words)}")
+        words = call_words(pair) if pair.kept is not None else []
+        words += row_words(rows[pair.new.id]) if pair.columns is not None else []
+        words += time_words(times.get(pair.new.id, ()))
+        nodes = f"{shown(pair.old)} as {shown(pair.new)}"
+        if pair.is_converted or words:
+            converted.append(f"converted: {nodes}: {', '.join(words)}")
+        else:
+            kept.append(f"kept: {nodes}")
+    found = [*kept, *converted]
     found += [f"dropped: {shown(node)}" for node in match.ended]
     found += [
         f"starts empty: {shown(node)} ({uid}), its results begin with the restore" for uid, node in match.empty.items()

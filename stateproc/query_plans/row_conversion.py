@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from stateproc.errors import InvalidOption, not_found
+from stateproc.query_plans.plan_comparison import found_by, goes_on, is_same
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
 from stateproc.query_plans.plan_lineage import (
     JOIN,
@@ -25,7 +26,6 @@ from stateproc.query_plans.plan_lineage import (
     stateful_before,
 )
 from stateproc.query_plans.plan_matching import Pair, main_uid
-from stateproc.query_plans.type_widening import found_by, goes_on, is_same
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.type_text import parse_sql_type
 

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TtlEdit:
-    """A change of a state's time to live: on (``last_access``), off, or purged (``ttl`` ms before ``now``)."""
+    """A change of a state's time to live: on (``last_access``), off, or purged (``ttl`` ms before ``now``), or both."""
 
     action: str
     last_access: int = 0
@@ -85,7 +85,8 @@ class TtlEdit:
         """The change of this state's entries. Raises InvalidOption."""
         if self.action == "on":
             return ttl_on(state, context, self.last_access)
-        return ttl_off(state, context) if self.action == "off" else ttl_purge(state, context, self.ttl, self.now)
+        change = ttl_off if self.action == "off" else ttl_purge
+        return change(state, context, self.ttl, self.now)
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,8 @@ class TtlAction(enum.Enum):
 class TtlChange:
     """Changes the time to live of one state's entries. Picklable.
 
-    state: as it was read. last_access: ms since the epoch, what all entries get with ON. expired: with PURGE, entries
-    last used then or before are dropped.
+    state: as it was read. last_access: ms since the epoch, what all entries get with ON. expired: with PURGE and OFF,
+    entries last used then or before are dropped.
     """
 
     action: TtlAction
@@ -75,6 +75,8 @@ class TtlChange:
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the changed entries (RAW_ENTRIES), in the same order. Raises CorruptSnapshot, Undecodable."""
         elements = ListElements(self.state, self.context) if self.state.kind is StateKind.LIST else None
+        if self.action is TtlAction.OFF and self.expired > _BEFORE_ALL:
+            batches = replace(self, action=TtlAction.PURGE).batches(batches)
         for batch in batches:
             values = row_bytes_of(batch.column("value"))
             if elements is not None:
@@ -219,9 +221,12 @@ def ttl_on(state: StateDescriptor, context: LayoutContext, last_access: int) -> 
     return TtlChange(TtlAction.ON, _of(state, False), context, last_access)
 
 
-def ttl_off(state: StateDescriptor, context: LayoutContext) -> TtlChange:
-    """Entries lose their times of last access. Raises InvalidOption if they have none."""
-    return TtlChange(TtlAction.OFF, _of(state, True), context)
+def ttl_off(state: StateDescriptor, context: LayoutContext, ttl: int = 0, now: int = 0) -> TtlChange:
+    """Entries lose their times of last access, those last used ``ttl`` ms before ``now`` or earlier are dropped; with
+    0 none are. Raises InvalidOption if they have no times.
+    """
+    expired = max(_BEFORE_ALL, min(now - ttl, _AFTER_ALL)) if ttl else _BEFORE_ALL
+    return TtlChange(TtlAction.OFF, _of(state, True), context, expired=expired)
 
 
 def ttl_purge(state: StateDescriptor, context: LayoutContext, ttl: int, now: int) -> TtlChange:

@@ -239,13 +239,21 @@ def _type(plan: Json) -> None:
     _node(plan, "group-aggregate")["aggCalls"][1]["type"] = "FLOAT"
 
 
-@pytest.mark.parametrize("edit", [_ttl, _option, _type])
+@pytest.mark.parametrize("edit", [_option, _type])
 def test_settings_and_types_that_decide_about_state(edit: Callable[[Json], object]) -> None:
     old, new = read_plan(written("2.3", "plain")), read_plan(change(edit))
     number = _node(written("2.3", "plain"), "group-aggregate")["id"]
     match = matched_plans(old, new, {})
     assert f"{number}_group-aggregate" in match.empty
     assert number in [node.id for node in match.ended]
+
+
+def test_a_time_to_live_is_no_part_of_what_a_node_computes() -> None:
+    old, new = read_plan(written("2.3", "plain")), read_plan(change(_ttl))
+    number = _node(written("2.3", "plain"), "group-aggregate")["id"]
+    match = matched_plans(old, new, {})
+    assert [pair.is_converted for pair in match.pairs if pair.old.id == number == pair.new.id] == [False]
+    assert not match.empty and number not in [node.id for node in match.ended]
 
 
 def test_sources_and_sinks_are_those_of_their_tables() -> None:

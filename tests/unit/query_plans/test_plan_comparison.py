@@ -1,4 +1,4 @@
-"""Columns get wider types, in aggregates and in the rows that joins, deduplication and TopN keep.
+"""Columns get wider types, in aggregates and in the rows that joins, deduplication and TopN keep; times to live.
 
 `tests/vectors/wider-columns.tar.xz` has a job that Flink 2.3 ran, and the plan of its next version, in which columns of
 tables are wider; real Flink restores what is written in tests/integration/flink/test_evolved_types.py.
@@ -18,9 +18,9 @@ import pytest
 import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
+from stateproc.query_plans.plan_comparison import comparable, goes_on
 from stateproc.query_plans.plan_file import read_plan
 from stateproc.query_plans.plan_lineage import definitions
-from stateproc.query_plans.type_widening import goes_on, without_widths
 from stateproc.serializers.table.type_text import parse_sql_type
 from tests.helpers.paths import ROOT
 
@@ -172,6 +172,59 @@ def test_casts_that_lose_nothing_are_the_same(call: tuple[str, str, tuple[str, s
         calc = {"id": 2, "type": "stream-exec-calc_1", "outputType": f"ROW<`b` {result}>", "projection": [projection]}
         edges = [{"source": 1, "target": 2}]
         plan = read_plan(json.dumps({"flinkVersion": "2.3", "nodes": [scan, calc], "edges": edges}))
-        texts.append(definitions(without_widths(plan))[2].columns)
+        texts.append(definitions(comparable(plan, types=True))[2].columns)
         assert definitions(plan)[2].columns != texts[-1]
     assert (texts[0] == texts[1]) is expected
+
+
+# State that gets or loses a time to live.
+
+
+def timed(path: Path, ttl: str, only: str = "") -> dict[str, Any]:
+    """A plan whose states have a time to live; `only`: those of this name."""
+    plan: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    for node in plan["nodes"]:
+        for state in node.get("state", []):
+            if not only or state["name"] == only:
+                state["ttl"] = ttl
+    return plan
+
+
+def times(path: str) -> dict[tuple[str, str], bool]:
+    found = stateproc.open(path).states
+    return {(one.operator.operator_id, one.name): bool(one.ttl) for one in found if one.is_keyed and not one.is_timers}
+
+
+@pytest.mark.parametrize("new", ["old.json", "new.json"])
+def test_state_gets_a_time_to_live_and_loses_it(job: Path, tmp_path: Path, new: str) -> None:
+    on = timed(job / new, "1 d")
+    writer = evolved(job, new=on)
+    assert str(writer.plan()).count("a time to live from now on") == 10
+    target = str(writer.write(tmp_path / "on"))
+    assert set(times(target).values()) == {True}
+    # Without it, what has expired by the old one is gone, and all else as it was.
+    for ttl, is_there in (("1 d", True), ("36500 d", True), ("1 ms", False)):
+        back = SavepointWriter.from_existing_savepoint(None, target)
+        back.evolve(timed(job / new, ttl), str(job / new))
+        assert "no time to live any more" in str(back.plan())
+        plain = str(back.write(tmp_path / f"off {ttl}"))
+        assert set(times(plain).values()) == {False}
+        for kind, state in (("join", "left-records"), ("rank", "data-state-with-append"), ("aggregate", "accState")):
+            before = values(job, str(job / "savepoint"), str(job / "old.json"), kind, state)
+            after = values(job, plain, str(job / new), kind, state)
+            assert sorted(map(_plain, after)) == (sorted(map(_plain, before)) if is_there else []), (ttl, kind)
+
+
+def test_only_one_side_of_a_join_gets_a_time_to_live(job: Path, tmp_path: Path) -> None:
+    writer = evolved(job, new=timed(job / "old.json", "3 h", only="rightState"))
+    assert str(writer.plan()).count("right: a time to live from now on") == 3
+    found = times(str(writer.write(tmp_path / "target")))
+    assert {name for (_, name), on in found.items() if on} == {"right-records"}
+    assert sum(found.values()) == 3
+
+
+def test_a_longer_time_to_live_changes_nothing(job: Path, tmp_path: Path) -> None:
+    target = str(evolved(job, new=timed(job / "old.json", "1 h")).write(tmp_path / "on"))
+    writer = SavepointWriter.from_existing_savepoint(None, target)
+    writer.evolve(timed(job / "old.json", "1 h"), timed(job / "old.json", "2 h"))
+    assert "time to live" not in str(writer.plan()) and "converted" not in str(writer.plan())

@@ -1,4 +1,4 @@
-"""Compare columns whose types became wider: plans without widths, and which values go on in which type.
+"""Compare plans whose columns became wider or whose state gets a time to live: what goes on, and in which type.
 
 Wider are BIGINT than INT, DOUBLE than FLOAT, decimals of more digits, longer text and bytes, times of more digits, and
 NULL than NOT NULL. State that is found by a column, as by a key, is not found by one of another type.
@@ -7,13 +7,13 @@ NULL than NOT NULL. State that is found by a column, as by a key, is not found b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stateproc.errors import InvalidOption
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, invalid_plan, row_type_names, row_type_types
-from stateproc.query_plans.plan_lineage import TRACED, in_order
+from stateproc.query_plans.plan_lineage import TRACED, TTL_OPTION, in_order, is_on
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.type_text import parse_sql_type
 
@@ -32,26 +32,42 @@ _FAMILIES = {
 _FAMILY = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _FAMILIES.items()))
 
 
-def without_widths(plan: CompiledPlan) -> CompiledPlan:
-    """Return a plan in which types that differ by their width are the same.
+def comparable(plan: CompiledPlan, *, types: bool) -> CompiledPlan:
+    """Return a plan in which nodes are the same whether or not their state has a time to live.
 
-    Nodes whose columns are not traced keep their types, and those of their inputs.
+    Nodes whose columns are not traced stay as they are.
+
+    Args:
+        plan: The plan.
+        types: Whether types that differ by their width are the same, too; of nodes that are not traced neither those
+            of their inputs.
     """
     made: dict[int, PlanNode] = {}
     try:
         for node in in_order(plan):
             attributes = dict(node.attributes)
             if node.kind in TRACED:
-                attributes = {name: _wide(name, value) for name, value in attributes.items()}
-            else:
+                attributes = _timeless(attributes)
+                if types:
+                    attributes = {name: _wide(name, value) for name, value in attributes.items()}
+            elif types:
                 attributes["inputs"] = [row_type_types(one.attributes.get("outputType")) for one in node.sources]
-            if isinstance(attributes.get("outputType"), str):
+            if types and isinstance(attributes.get("outputType"), str):
                 attributes["outputType"] = _row(attributes["outputType"], node.kind in TRACED)
             sources = tuple(made[one.id] for one in node.sources)
             made[node.id] = replace(node, attributes=attributes, sources=sources)
     except RecursionError as error:
         raise invalid_plan("an expression is too deep") from error
     return CompiledPlan(plan.flink_version, [made[node.id] for node in plan.nodes])
+
+
+def _timeless(attributes: dict[str, Any]) -> dict[str, Any]:
+    states, settings = attributes.get("state"), attributes.get("configuration")
+    if isinstance(states, list):
+        attributes["state"] = [{**one, "ttl": None} if isinstance(one, dict) else one for one in states]
+    if isinstance(settings, dict):
+        attributes["configuration"] = {name: value for name, value in settings.items() if name != TTL_OPTION}
+    return attributes
 
 
 def _row(written: str, wide: bool) -> dict[str, Any]:
@@ -138,3 +154,54 @@ def found_by(node: PlanNode) -> Iterator[tuple[int, int]]:
         lists += [(index, positions) for positions in unique]
     for index, positions in lists:
         yield from ((index, at) for at in positions)
+
+
+_MILLISECONDS = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"(\d{1,15}) ?(ms|s|min|h|d)")
+
+
+@dataclass(frozen=True)
+class TimeToLive:
+    """A time to live that state gets or loses.
+
+    Attributes:
+        on: Whether it gets one.
+        milliseconds: How long it is, or was; None where the plan does not say.
+    """
+
+    on: bool
+    milliseconds: int | None
+
+    @property
+    def words(self) -> str:
+        """What becomes of the state."""
+        return "a time to live from now on" if self.on else "no time to live any more"
+
+
+def times_to_live(old: PlanNode, new: PlanNode) -> tuple[TimeToLive | None, ...]:
+    """Return what the states of each input of a node get or lose; None for a state whose time to live stays."""
+    if new.kind not in TRACED:
+        return ()
+    before, after = _times_of(old), _times_of(new)
+    found: list[TimeToLive | None] = []
+    for index, now in enumerate(after):
+        was = before[min(index, len(before) - 1)]
+        on = is_on(now)
+        duration = _DURATION.fullmatch(str(now if on else was))
+        length = None if duration is None else int(duration[1]) * _MILLISECONDS[duration[2]]
+        found.append(None if is_on(was) == on else TimeToLive(on, length))
+    return tuple(found)
+
+
+def time_words(times: Sequence[TimeToLive | None]) -> list[str]:
+    """Return what becomes of the states of each input."""
+    words = [None if one is None else one.words for one in times]
+    if len(set(words)) == 1:
+        return [words[0]] if words[0] else []
+    return [f"{side}: {text}" for side, text in zip(("left", "right"), words, strict=False) if text]
+
+
+def _times_of(node: PlanNode) -> list[Any]:
+    """Return the times to live of the states of a node, of each input; releases before 1.18 have one for all."""
+    listed = [item.get("ttl") if isinstance(item, dict) else None for item in node.items("state")]
+    return listed or [node.at("configuration", TTL_OPTION)]
