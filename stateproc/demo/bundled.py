@@ -17,6 +17,7 @@ FOLDER = Path(__file__).resolve().parent
 BUNDLED = {
     "shop": "a canonical savepoint of a DataStream job: values, a map, windows, timers, Kafka offsets",
     "sql": "a canonical savepoint of a job that Flink's table planner made",
+    "query": "a savepoint of a SQL job, with the compiled plans of its query (old.json) and of the next (new.json)",
     "checkpoints": "seven incremental RocksDB checkpoints of a job whose state has a time to live of eight seconds",
 }
 """The names of the bundled snapshots, and what they are."""
@@ -27,7 +28,8 @@ def bundled_snapshot(name: str = "shop") -> str:
 
     Args:
         name: ``shop``: a savepoint with values, a map, windows, timers and Kafka offsets. ``sql``: a savepoint of a SQL
-            job. ``checkpoints``: the folder of seven checkpoints of one job, ``chk-1`` to ``chk-7``.
+            job. ``query``: a savepoint of a SQL job, with ``old.json`` and ``new.json``, the compiled plans of its
+            query and of the next. ``checkpoints``: the folder of seven checkpoints of one job, ``chk-1`` to ``chk-7``.
 
     Returns:
         A folder. Those that are stored as archives are unpacked once per process, into a temporary folder that is

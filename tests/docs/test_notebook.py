@@ -102,6 +102,7 @@ def test_it_runs(name: str, executed: dict[str, ExecutedNotebook]) -> None:
         ("kafka-offsets", 1, "10000845180"),
         ("sql-state", 0, "Rank"),
         ("ttl", 1, "TTL "),
+        ("change-a-query", 0, "GroupAggregate[13] as GroupAggregate[31]"),
         ("bootstrap", 0, "orders-source"),
         ("delta", 0, "DELETE"),
         ("live-copy", 1, "_commit_version"),
@@ -117,6 +118,11 @@ def test_it_shows(name: str, pictures: int, answer: str, executed: dict[str, Exe
 def test_the_copy_has_as_many_rows_as_the_state(executed: dict[str, ExecutedNotebook]) -> None:
     found = re.search(r"(\d+) rows in the table, (\d+) in the state", executed["live-copy"].printed)
     assert found is not None and found[1] == found[2] != "0"
+
+
+def test_the_new_query_has_all_rows(executed: dict[str, ExecutedNotebook]) -> None:
+    assert "would begin without state" in executed["change-a-query"].printed
+    assert "all rows are there: 7\n" in executed["change-a-query"].printed
 
 
 def test_the_formats_have_the_same_rows(executed: dict[str, ExecutedNotebook]) -> None:

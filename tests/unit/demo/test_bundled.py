@@ -21,6 +21,13 @@ def test_the_sql_job_has_rows() -> None:
     assert {"deduplicate-state", "window-aggs"} <= {state.name for state in states}
 
 
+def test_the_query_has_plans() -> None:
+    folder = stateproc.bundled_snapshot("query")
+    names = [state.operator.display for state in stateproc.open(folder, plan=f"{folder}/old.json").states]
+    assert "13_group-aggregate" in names and Path(folder, "new.json").exists()
+    assert stateproc.open(folder).verify().problems == ()
+
+
 def test_checkpoints_read_after_they_are_unpacked() -> None:
     folder = Path(stateproc.bundled_snapshot("checkpoints"))
     assert str(folder) == stateproc.bundled_snapshot("checkpoints")

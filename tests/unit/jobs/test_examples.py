@@ -83,6 +83,17 @@ def test_fork_of_a_job(tmp_path: Path) -> None:
     assert set(_offsets(report.target).values()) == {-3}
 
 
+def test_a_changed_query(tmp_path: Path) -> None:
+    folder = stateproc.bundled_snapshot("query")
+    report = _twice("change-a-query.yaml", tmp_path, source=folder, plans=folder)
+    before = stateproc.open(folder, plan=f"{folder}/old.json")
+    after = stateproc.open(report.target, plan=f"{folder}/new.json")
+    for old, new in (("4_group-aggregate", "22_group-aggregate"), ("13_group-aggregate", "31_group-aggregate")):
+        rows = [one.state(uid, "accState").to_arrow() for one, uid in ((before, old), (after, new))]
+        values = [[[*row["value"].values()] for row in table.to_pylist()] for table in rows]
+        assert values[0] == values[1] and values[0]
+
+
 def test_the_dag_calls_the_command_with_a_job_of_the_examples() -> None:
     text = (EXAMPLES / "airflow_dag.py").read_text(encoding="utf-8")
     compile(text, "airflow_dag.py", "exec")
