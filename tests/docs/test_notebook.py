@@ -122,7 +122,7 @@ def test_the_copy_has_as_many_rows_as_the_state(executed: dict[str, ExecutedNote
 
 def test_the_new_query_has_all_rows(executed: dict[str, ExecutedNotebook]) -> None:
     assert "would begin without state" in executed["change-a-query"].printed
-    assert "all rows are there: 7\n" in executed["change-a-query"].printed
+    assert "7 rows before, 7 after" in executed["change-a-query"].printed
 
 
 def test_the_formats_have_the_same_rows(executed: dict[str, ExecutedNotebook]) -> None:
