@@ -83,22 +83,35 @@ def _wide(name: str, value: Any) -> Any:
     if isinstance(value, dict):
         made = {inner: _wide(inner, one) for inner, one in value.items()}
         if value.get("kind") == "CALL" and not _keeps_all(value):
-            made["type"] = value.get("type")
+            made["type"], made["operand types"] = value.get("type"), _operand_types(value)
         return made
     if isinstance(value, list):
         return [_wide("", one) for one in value]
     return _family(value) if isinstance(value, str) and name in _TYPE_NAMES else value
 
 
+_TEXT = ("CHAR", "VARCHAR", "BINARY", "VARBINARY")
+
+
 def _keeps_all(call: dict[str, Any]) -> bool:
-    """Return whether a call gives what it gives in a wider type: what a cast or a decimal's scale cut off is lost."""
-    type_ = _parsed(call.get("type"))
-    operands = call.get("operands")
+    """Return whether a call over wider columns gives what it gives over these, in a type that may be wider.
+
+    What a cast or a decimal's scale cut off is lost, and text has the digits of a number's or a time's type.
+    """
+    type_, operands = _parsed(call.get("type")), [_parsed(one) for one in _operand_types(call)]
     if "CAST" in str(call.get("internalName")):
-        of = operands[0] if isinstance(operands, list) and operands else None
-        before = _parsed(of.get("type")) if isinstance(of, dict) else None
+        before = operands[0] if operands else None
         return type_ is not None and before is not None and goes_on(_nullable(before), _nullable(type_))
+    if type_ is not None and type_.kind in _TEXT:
+        return all(one is not None and one.kind in _TEXT for one in operands)
     return type_ is None or type_.kind != "DECIMAL"
+
+
+def _operand_types(call: dict[str, Any]) -> list[Any]:
+    operands = call.get("operands")
+    return (
+        [one.get("type") if isinstance(one, dict) else None for one in operands] if isinstance(operands, list) else []
+    )
 
 
 def _parsed(written: Any) -> LogicalType | None:
@@ -175,7 +188,10 @@ class TimeToLive:
     @property
     def words(self) -> str:
         """What becomes of the state."""
-        return "a time to live from now on" if self.on else "no time to live any more"
+        if self.on:
+            return "a time to live from now on"
+        known = self.milliseconds is not None
+        return "no time to live any more" + ("" if known else ", and what has expired is valid again")
 
 
 def times_to_live(old: PlanNode, new: PlanNode) -> tuple[TimeToLive | None, ...]:

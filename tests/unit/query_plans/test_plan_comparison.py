@@ -160,21 +160,39 @@ CASTS = [
 @pytest.mark.parametrize("call", CASTS, ids=str)
 def test_casts_that_lose_nothing_are_the_same(call: tuple[str, str, tuple[str, str], bool]) -> None:
     name, operand, results, expected = call
-    texts = []
-    for result in results:
-        row = f"ROW<`a` {operand}>"
-        scan = {
-            "id": 1, "type": "stream-exec-table-source-scan_2", "outputType": row,
-            "scanTableSource": {"table": {"identifier": "`c`.`d`.`t`"}},
-        }  # fmt: skip
-        operand_ = {"kind": "INPUT_REF", "inputIndex": 0, "type": operand}
-        projection = {"kind": "CALL", "internalName": name, "operands": [operand_], "type": result}
-        calc = {"id": 2, "type": "stream-exec-calc_1", "outputType": f"ROW<`b` {result}>", "projection": [projection]}
-        edges = [{"source": 1, "target": 2}]
-        plan = read_plan(json.dumps({"flinkVersion": "2.3", "nodes": [scan, calc], "edges": edges}))
-        texts.append(definitions(comparable(plan, types=True))[2].columns)
-        assert definitions(plan)[2].columns != texts[-1]
-    assert (texts[0] == texts[1]) is expected
+    assert (len({_column(name, operand, result) for result in results}) == 1) is expected
+
+
+OPERANDS = [
+    # Text has as many digits as the type of a time or a decimal.
+    ("$CAST$1", ("TIMESTAMP(3)", "TIMESTAMP(6)"), "STRING", False),
+    ("$CAST$1", ("DECIMAL(10, 2)", "DECIMAL(10, 4)"), "STRING", False),
+    ("$DATE_FORMAT$1", ("TIMESTAMP(3)", "TIMESTAMP(6)"), "STRING", False),
+    ("$UPPER$1", ("VARCHAR(3)", "VARCHAR(6)"), "STRING", True),
+    ("$+$1", ("INT", "BIGINT"), "BIGINT", True),
+    (">", ("DECIMAL(10, 2)", "DECIMAL(12, 2)"), "BOOLEAN", True),
+]
+
+
+@pytest.mark.parametrize("call", OPERANDS, ids=str)
+def test_calls_over_wider_columns(call: tuple[str, tuple[str, str], str, bool]) -> None:
+    name, operands, result, expected = call
+    assert (len({_column(name, operand, result) for operand in operands}) == 1) is expected
+
+
+def _column(name: str, operand: str, result: str) -> str:
+    """What a call over a table's column is, whatever the width of types."""
+    row = f"ROW<`a` {operand}>"
+    scan = {
+        "id": 1, "type": "stream-exec-table-source-scan_2", "outputType": row,
+        "scanTableSource": {"table": {"identifier": "`c`.`d`.`t`"}},
+    }  # fmt: skip
+    operand_ = {"kind": "INPUT_REF", "inputIndex": 0, "type": operand}
+    projection = {"kind": "CALL", "internalName": name, "operands": [operand_], "type": result}
+    calc = {"id": 2, "type": "stream-exec-calc_1", "outputType": f"ROW<`b` {result}>", "projection": [projection]}
+    edges = [{"source": 1, "target": 2}]
+    plan = read_plan(json.dumps({"flinkVersion": "2.3", "nodes": [scan, calc], "edges": edges}))
+    return definitions(comparable(plan, types=True))[2].columns[0]
 
 
 # State that gets or loses a time to live.
