@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stateproc.compatibility.declared_job import (
@@ -12,11 +12,14 @@ from stateproc.compatibility.declared_job import (
     same_job_on,
 )
 from stateproc.compatibility.expected_job import as_stored
+from stateproc.compatibility.job_graph import JobVertex, with_job_graph
+from stateproc.compatibility.planned_job import moved_operators, planned_operators
 from stateproc.compatibility.source_rules import source_obstacle
 from stateproc.compatibility.state_rules import Finding, check_keys, check_state, fix_of_keys
 from stateproc.compatibility.storage_rules import operator_obstacle, snapshot_obstacle
 from stateproc.compatibility.value_comparison import rows_differ
 from stateproc.compatibility.verdicts import (
+    RESTORED,
     CompatibilityCheck,
     OperatorCheck,
     StateCheck,
@@ -29,9 +32,12 @@ from stateproc.keygroups.ranges import default_max_parallelism
 from stateproc.model.operator import Operator
 from stateproc.model.snapshot import SnapshotContents
 from stateproc.model.state import State
+from stateproc.query_plans.node_rules import query_names
+from stateproc.query_plans.plan_file import CompiledPlan
 from stateproc.serializers.compatibility import Comparison
 
-SAME_JOB, EXPECTED = "the same job", "the states that the job declares"
+SAME_JOB, EXPECTED, PLANNED = "the same job", "the states that the job declares", "the job of the plan"
+WITH_GRAPH = "the same job, with the parallelism of the job graph"
 _NOT_MAPPED = (
     "java.lang.IllegalStateException: Failed to rollback to checkpoint/savepoint {0}. Cannot map checkpoint/savepoint "
     "state for operator {1} to the new program, because the operator is not available in the new program."
@@ -52,60 +58,118 @@ def check_snapshot(
     flink_version: str | Release | None = None,
     like: SnapshotContents | None = None,
     expect: Sequence[DeclaredOperator] | None = None,
+    to_plan: CompiledPlan | None = None,
+    from_plan: CompiledPlan | None = None,
+    job: Sequence[JobVertex] | None = None,
 ) -> CompatibilityCheck:
     """Answer whether a snapshot restores in a job, with the right values.
 
     Args:
         snapshot: What is to be restored. User classes that its options describe decide about values of Kryo.
-        flink_version: The release that the job runs on; default that of ``like``, with ``expect`` that of the snapshot.
-            Without both the job is the same.
+        flink_version: The release that the job runs on; default that of ``like`` or ``to_plan``, with ``expect`` that
+            of the snapshot. Without these three the job is the same.
         like: A snapshot of the job.
         expect: What the job declares, by `expected_operators`.
+        to_plan: The compiled plan of the job, of SQL.
+        from_plan: The plan of the job that wrote the snapshot, to compare what both compute.
+        job: The vertices of the job, by `read_job_graph`, whose state is the same.
 
     Raises:
-        InvalidOption: Neither is given, or both ``like`` and ``expect``, or the version is none.
+        InvalidOption: Nothing says what the job is, or more than one of ``like``, ``expect``, ``to_plan`` and ``job``;
+            there is no such release, or the old plan is not that of the snapshot.
         SnapshotError: The snapshot cannot be read.
     """
-    if like is not None and expect is not None:
-        raise InvalidOption("the job is given twice, by a snapshot and by its states", advice="give like or expect")
-    if flink_version is None and like is None and expect is None:
-        raise InvalidOption(
-            "nothing says what the job is",
-            advice="give flink_version='2.3' for the same job on that release, like=a snapshot of the job, or expect="
-            "the states that it declares",
-        )
-    restoring = _release_of(like or snapshot) if flink_version is None else release(flink_version)
+    _check_given(flink_version, (like, expect, to_plan, job), from_plan, to_plan)
+    restoring = _release_of(snapshot, like, to_plan) if flink_version is None else release(flink_version)
     comparison = Comparison(snapshot.options.kryo, restoring, snapshot.options.classes)
-    before = declared_operators(snapshot)
-    after = _job(before, comparison, like, expect)
+    before = _named(declared_operators(snapshot), from_plan)
+    if to_plan is None:
+        after = _job(before, comparison, like, expect)
+        if job is not None:
+            after = with_job_graph(after, job)
+        moved: Mapping[str, str] = {}
+    else:
+        after = planned_operators(to_plan, same_job_on(before, comparison), from_plan)
+        moved = {} if from_plan is None else moved_operators(from_plan, to_plan)
     obstacle = snapshot_obstacle(snapshot, restoring)
-    job = {operator.operator_id: operator for operator in after}
+    by_id = {operator.operator_id: operator for operator in after}
     operators = tuple(
         _OperatorRun(
             snapshot,
             operator,
             one,
-            job.get(one.operator_id),
+            by_id.get(one.operator_id),
             comparison,
-            compares_parallelism=like is not None or expect is not None,
+            compares_parallelism=any(given is not None for given in (like, expect, job)),
             sets_parallelism=expect is not None,
+            moved_to=moved.get(one.operator_id),
         ).run()
         for operator, one in zip(snapshot.operators, before, strict=True)
     )
     known = {operator.operator_id for operator in before}
-    operators += tuple(_new(operator) for operator in after if operator.operator_id not in known and operator.states)
+    new = [operator for operator in after if operator.operator_id not in known]
+    operators += tuple(_new(operator) for operator in new if operator.states)
+    if to_plan is not None:
+        fix = f"stateproc evolve {snapshot.path} TARGET --from-plan OLD --to-plan NEW, see docs/howto/change-a-query.md"
+        operators = tuple(_with_fix(operator, fix) for operator in operators)
     own = Verdict.AS_IS if obstacle is None else Verdict.REFUSED
     return CompatibilityCheck(
         path=snapshot.path,
         written_by=snapshot.flink_versions,
         flink_version=str(restoring),
-        job=like.path if like is not None else EXPECTED if expect is not None else SAME_JOB,
+        job=like.path if like is not None else _job_words(expect, to_plan, job),
         verdict=worst(own, *(operator.verdict for operator in operators)),
         reasons=() if obstacle is None else (obstacle.reason,),
         exception=None if obstacle is None else obstacle.exception,
         fix=None if obstacle is None else obstacle.fix,
         operators=operators,
     )
+
+
+def _check_given(
+    flink_version: str | Release | None,
+    jobs: Sequence[object],
+    from_plan: CompiledPlan | None,
+    to_plan: CompiledPlan | None,
+) -> None:
+    """Raise InvalidOption unless one thing says what the job is; ``jobs``: of which at most one is not None."""
+    given = sum(one is not None for one in jobs)
+    if given > 1:
+        raise InvalidOption("the job is given twice", advice="give one of like, expect, to_plan and job")
+    if from_plan is not None and to_plan is None:
+        raise InvalidOption(
+            "there is a plan of the old query only", advice="give to_plan=the plan of the query that restores"
+        )
+    if flink_version is None and not given:
+        raise InvalidOption(
+            "nothing says what the job is",
+            advice="give flink_version='2.3' for the same job on that release, like=a snapshot of the job, expect="
+            "the states that it declares, to_plan=its compiled plan, or job=its job graph",
+        )
+
+
+def _job_words(
+    expect: Sequence[DeclaredOperator] | None, to_plan: CompiledPlan | None, job: Sequence[JobVertex] | None
+) -> str:
+    if expect is not None:
+        return EXPECTED
+    if to_plan is not None:
+        return PLANNED
+    return SAME_JOB if job is None else WITH_GRAPH
+
+
+def _named(operators: Sequence[DeclaredOperator], plan: CompiledPlan | None) -> Sequence[DeclaredOperator]:
+    """Return the operators with the uids that a plan has for them. Raises InvalidOption for one of another job."""
+    if plan is None:
+        return operators
+    uids = query_names(plan, [operator.operator_id for operator in operators]).uids
+    return [replace(one, uid=one.uid or uids.get(one.operator_id)) for one in operators]
+
+
+def _with_fix(operator: OperatorCheck, fix: str) -> OperatorCheck:
+    """Return the verdict with what to do about all that is not right."""
+    states = tuple(state if state.is_right else replace(state, fix=fix) for state in operator.states)
+    return replace(operator, states=states, fix=fix if operator.reasons and not operator.is_right else operator.fix)
 
 
 def _job(
@@ -123,23 +187,26 @@ def _job(
     return [as_stored(one, old[one.operator_id]) if one.operator_id in old else one for one in expect]
 
 
-def _release_of(snapshot: SnapshotContents) -> Release:
-    """The newest release that may have written a snapshot, of those that are known here."""
-    major, minor = snapshot.flink_versions.split(" – ")[-1].split(".")
+def _release_of(snapshot: SnapshotContents, like: SnapshotContents | None, plan: CompiledPlan | None) -> Release:
+    """The release of a plan, or the newest that may have written a snapshot, of those that are known here."""
+    if plan is not None:
+        return release(".".join(plan.flink_version.split(".")[:2]))
+    major, minor = (like or snapshot).flink_versions.split(" – ")[-1].split(".")
     return max(FIRST, Release(int(major), int(minor)))
 
 
 def _new(operator: DeclaredOperator) -> OperatorCheck:
-    states = tuple(_empty(state) for state in operator.states)
+    states = tuple(_empty(state, operator) for state in operator.states)
     reasons = ("the snapshot has no operator with this uid",)
     return OperatorCheck(
         operator.uid, operator.operator_id, operator.name, Verdict.STARTS_EMPTY, reasons, None, None, states
     )
 
 
-def _empty(state: DeclaredState) -> StateCheck:
+def _empty(state: DeclaredState, operator: DeclaredOperator) -> StateCheck:
     reasons = ("the snapshot has no state of this name",)
-    return StateCheck(state.name, state.kind, _shown(state), Verdict.STARTS_EMPTY, reasons)
+    losses = () if operator.begins is None else (operator.begins,)
+    return StateCheck(state.name, state.kind, _shown(state), Verdict.STARTS_EMPTY, reasons, losses)
 
 
 def _shown(state: DeclaredState) -> str:
@@ -158,6 +225,7 @@ class _OperatorRun:
         comparison: What wrote and what restores the state.
         compares_parallelism: Whether the job's parallelism is known.
         sets_parallelism: Whether a max parallelism is one that the job sets, which Flink does not choose.
+        moved_to: The uid of the operator in the new plan that computes what this one computed; None for none, or this.
     """
 
     snapshot: SnapshotContents
@@ -167,6 +235,7 @@ class _OperatorRun:
     comparison: Comparison
     compares_parallelism: bool
     sets_parallelism: bool
+    moved_to: str | None = None
 
     def run(self) -> OperatorCheck:
         """Return the verdict."""
@@ -180,7 +249,24 @@ class _OperatorRun:
         refused = self._parallelism() if self.compares_parallelism else None
         if refused is not None:
             return refused
-        return self._states(self.new)
+        return self._meant(self._states(self.new), self.new)
+
+    def _meant(self, check: OperatorCheck, new: DeclaredOperator) -> OperatorCheck:
+        """Return the verdict with what is known about the meaning of state whose types fit."""
+        if new.misread is not None and self._holds_state:
+            states = tuple(
+                replace(state, verdict=Verdict.MISREAD, reasons=(new.misread,)) if state.verdict in RESTORED else state
+                for state in check.states
+            )
+            verdict = worst(Verdict.MISREAD, check.verdict)
+            return replace(check, verdict=verdict, reasons=(*check.reasons, new.misread), states=states)
+        if new.not_compared is None or check.verdict not in RESTORED or not self._holds_state:
+            return check
+        return replace(check, reasons=(*check.reasons, new.not_compared))
+
+    @property
+    def _holds_state(self) -> bool:
+        return bool(self.old.states or self.operator.coordinator is not None or self.operator.file_bytes)
 
     def _whole(self, verdict: Verdict, reason: str, exception: str | None, fix: str | None) -> OperatorCheck:
         """Return one verdict for the operator and all of its states."""
@@ -207,11 +293,12 @@ class _OperatorRun:
 
     def _not_in_job(self) -> OperatorCheck:
         """Flink drops an operator's state only if it is allowed to; an operator without state does not matter."""
-        if not self.old.states and self.operator.coordinator is None and not self.operator.file_bytes:
+        if not self._holds_state:
             return self._result(Verdict.AS_IS, (), None, None, ())
+        text = "the job has no operator with this uid; Flink refuses the snapshot without --allowNonRestoredState"
         return self._whole(
             Verdict.DROPPED,
-            "the job has no operator with this uid; Flink refuses the snapshot without --allowNonRestoredState",
+            text if self.moved_to is None else f"{text}. In the new plan {self.moved_to} takes its place",
             _NOT_MAPPED.format(self.snapshot.path, self.old.operator_id),
             "stateproc rename-operator if it has another uid in the job; stateproc drop-operator if it is not needed",
         )
@@ -275,7 +362,7 @@ class _OperatorRun:
                 for one, found in checks
             ]
         states = tuple(check for check, _ in checks)
-        states += tuple(_empty(state) for identity, state in declared.items() if identity not in groups)
+        states += tuple(_empty(state, new) for identity, state in declared.items() if identity not in groups)
         verdict = worst(*(state.verdict for state in states), keys.verdict if keys is not None else Verdict.AS_IS)
         return self._result(verdict, reasons, exception, fix, states)
 

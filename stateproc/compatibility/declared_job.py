@@ -65,6 +65,10 @@ class DeclaredOperator:
         keys: The key serializers of its files, which are one unless the files differ; empty without keyed state.
         states: Its states; one whose files differ has several.
         layouts: How keyed state is stored: canonical, heap, rocksdb or changelog.
+        misread: Why state of this operator in the snapshot means something else, though its types may fit; None where
+            it does not, or nothing says.
+        not_compared: What about its state is not compared; None if all is.
+        begins: What is lost where it begins without state; None where that is for the job to know.
     """
 
     operator_id: str
@@ -75,6 +79,9 @@ class DeclaredOperator:
     keys: tuple[Serializer, ...] = ()
     states: tuple[DeclaredState, ...] = ()
     layouts: tuple[str, ...] = ()
+    misread: str | None = None
+    not_compared: str | None = None
+    begins: str | None = None
 
 
 def declared_operators(snapshot: SnapshotContents) -> tuple[DeclaredOperator, ...]:

@@ -139,13 +139,15 @@ def _state(value: Any, path: Path, error: ErrorAt) -> DeclaredState:
         if role in given and role not in roles:
             raise error((*path, role), f"a {kind} state has no {role}", f"it has {' and '.join(roles)}")
     types = {role: _type(given, role, path, error) for role in roles}
-    return DeclaredState(name, kind, distribution, dict(_stored(kind, distribution, types, given.get("ttl") is True)))
+    return DeclaredState(
+        name, kind, distribution, dict(stored_serializers(kind, distribution, types, given.get("ttl") is True))
+    )
 
 
-def _stored(
+def stored_serializers(
     kind: str, distribution: str, types: Mapping[str, Serializer | None], ttl: bool
 ) -> Iterator[tuple[str, Serializer]]:
-    """Yield the serializers that a backend registers, by role."""
+    """Yield the serializers that a backend registers, by role; ``types``: its ``map_key``, ``value`` or ``element``."""
     key, value = types.get("map_key"), types.get("value") or types.get("element")
     if value is not None and ttl:
         value = TtlSerializer(value)

@@ -109,15 +109,8 @@ class PlanMatch:
 
     @property
     def stateful(self) -> dict[str, PlanNode]:
-        """The uids of operators of the new plan that may hold state, of sinks the materializers; and their nodes."""
-        found: dict[str, PlanNode] = {}
-        for node in self.new.nodes:
-            if node.kind == SINK:
-                if node.at("requireUpsertMaterialize") is True:
-                    found[node_uids(self.new, node)[MATERIALIZER]] = node
-            elif node.kind not in STATELESS and node.kind != SCAN:
-                found[main_uid(self.new, node)] = node
-        return found
+        """The operators of the new plan that may hold state: `stateful_operators`."""
+        return stateful_operators(self.new)
 
     def without(self, uids: Collection[str]) -> PlanMatch:
         """Return the match if operators of the new plan begin without state; what counts on them begins so as well.
@@ -167,6 +160,18 @@ class PlanMatch:
             if known.get(node.id, True) if node.kind == SINK else node.id not in known:
                 found[uid] = node
         return found
+
+
+def stateful_operators(plan: CompiledPlan) -> dict[str, PlanNode]:
+    """Return the uids of operators of a plan that may hold state, of sinks the materializers; and their nodes."""
+    found: dict[str, PlanNode] = {}
+    for node in plan.nodes:
+        if node.kind == SINK:
+            if node.at("requireUpsertMaterialize") is True:
+                found[node_uids(plan, node)[MATERIALIZER]] = node
+        elif node.kind not in STATELESS and node.kind != SCAN:
+            found[main_uid(plan, node)] = node
+    return found
 
 
 def matched_plans(old: CompiledPlan, new: CompiledPlan, given: Mapping[str, str]) -> PlanMatch:

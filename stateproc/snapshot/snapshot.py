@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -112,6 +113,9 @@ class Snapshot(SnapshotContents):
         flink_version: str | None = None,
         like: Snapshot | None = None,
         expect: Mapping[str, Any] | None = None,
+        to_plan: Any = None,
+        from_plan: Any = None,
+        job: str | os.PathLike[str] | None = None,
     ) -> CompatibilityCheck:
         """Answer whether the snapshot restores in a job, with the right values.
 
@@ -119,25 +123,37 @@ class Snapshot(SnapshotContents):
         Kryo reads them as they were written.
 
         Args:
-            flink_version: The release that the job runs on, such as '2.3'; default that of ``like``. Without ``like``
-                and ``expect`` the job is the one that wrote the snapshot.
+            flink_version: The release that the job runs on, such as '2.3'; default that of ``like`` or ``to_plan``.
+                Without ``like``, ``expect`` and ``to_plan`` the job is the one that wrote the snapshot.
             like: A snapshot of the job, for example of a local run without data.
             expect: The states that the job declares, as `stateproc describe --expect` writes them:
                 ``{"operators": [{"uid": …, "key": "Long", "states": [{"name": …, "kind": "value", "value": …}]}]}``.
+            to_plan: The compiled plan of the job, of SQL: the path of its JSON, its text, or the parsed JSON.
+            from_plan: The plan of the job that wrote the snapshot. With it state is compared by what the queries
+                compute, without it by its types alone.
+            job: The path of a job graph: what Flink's REST API returns for ``/jobs/<id>``, or ``getExecutionPlan()``.
+                The job has the same state; parallelism and max parallelism are compared.
 
         Returns:
             ``restores``, and a verdict per operator and state, with the reason and what to do.
 
         Raises:
-            InvalidOption: Neither is given, or the version is none.
+            InvalidOption: Nothing says what the job is, or more than one thing does, there is no such release, or the
+                old plan is not that of the snapshot.
             SnapshotError: The snapshot cannot be read.
         """
         # Lazy: start-up.
         from stateproc.compatibility.check import check_snapshot
         from stateproc.compatibility.expected_job import expected_operators
+        from stateproc.compatibility.job_graph import read_job_graph
+        from stateproc.query_plans.plan_file import read_plan
 
         declared = None if expect is None else expected_operators(expect)
-        return check_snapshot(self, flink_version=flink_version, like=like, expect=declared)
+        old, new = (None if plan is None else read_plan(plan) for plan in (from_plan, to_plan))
+        graph = None if job is None else read_job_graph(os.fspath(job))
+        return check_snapshot(
+            self, flink_version=flink_version, like=like, expect=declared, to_plan=new, from_plan=old, job=graph
+        )
 
     def classes(self) -> tuple[MentionedClass, ...]:
         """Return the user classes that serializers of states mention, those first that cannot be read as they are.

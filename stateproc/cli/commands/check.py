@@ -18,10 +18,12 @@ from stateproc.cli.exit_status import NO, YES
 from stateproc.compatibility.check import check_snapshot
 from stateproc.compatibility.declared_job import DeclaredOperator
 from stateproc.compatibility.expected_job import expected_operators
+from stateproc.compatibility.job_graph import read_job_graph
 from stateproc.compatibility.verdicts import CompatibilityCheck, OperatorCheck, StateCheck, Verdict
 from stateproc.errors import InvalidOption, Where
 from stateproc.html.units import counted
 from stateproc.jobs.job_document import parse_document
+from stateproc.query_plans.plan_file import read_plan
 
 
 def check_command(arguments: Namespace) -> int:
@@ -29,7 +31,17 @@ def check_command(arguments: Namespace) -> int:
     snapshot = open_snapshot(arguments)
     like = None if arguments.like is None else open_snapshot(arguments, path=arguments.like)
     expect = None if arguments.expect is None else _expected(arguments.expect)
-    result = check_snapshot(snapshot, flink_version=arguments.flink_version, like=like, expect=expect)
+    old, new = (None if plan is None else read_plan(plan) for plan in (arguments.from_plan, arguments.to_plan))
+    job = None if arguments.job is None else read_job_graph(arguments.job)
+    result = check_snapshot(
+        snapshot,
+        flink_version=arguments.flink_version,
+        like=like,
+        expect=expect,
+        to_plan=new,
+        from_plan=old,
+        job=job,
+    )
     if arguments.json:
         json.dump(result.to_dict(), sys.stdout, ensure_ascii=False, indent=2)
         print()

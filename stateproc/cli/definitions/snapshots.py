@@ -158,6 +158,17 @@ def _check_arguments(parser: ArgumentParser) -> None:
     which.add_argument(
         "--expect", metavar="FILE", help="the states that the job declares, as YAML, which describe --expect prints"
     )
+    which.add_argument("--to-plan", metavar="FILE", help="the compiled plan of the job, of SQL")
+    which.add_argument(
+        "--job",
+        metavar="FILE",
+        help="a job graph, from /jobs/<id> of Flink's REST API or getExecutionPlan(), to compare parallelism",
+    )
+    job.add_argument(
+        "--from-plan",
+        metavar="FILE",
+        help="the plan of the job that wrote the snapshot, to compare what both compute and not only types",
+    )
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
 
@@ -169,6 +180,7 @@ CHECK = CommandDefinition(
         "stateproc check /savepoints/savepoint-4f1b --flink-version 2.3",
         "stateproc check /savepoints/savepoint-4f1b --like /tmp/savepoint-of-the-new-job",
         "stateproc check /savepoints/savepoint-4f1b --expect states.yaml",
+        "stateproc check /savepoints/savepoint-4f1b --from-plan old.json --to-plan new.json",
     ),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 from stateproc import OperatorBootstrap, SavepointWriter
+from tests.helpers.flink.changed_plans import recorded
+from tests.helpers.flink.job_graph import ARCHIVE
 from tests.helpers.paths import FIXTURES
 
 DEMO = str(FIXTURES / "1.20/demo/snapshot")
@@ -93,3 +96,24 @@ def test_nothing_says_what_the_job_is(run: Any) -> None:
 
 def test_a_release_that_is_none(run: Any) -> None:
     assert run("check", DEMO, "--flink-version", "3.7").status == 2
+
+
+def test_plans_of_a_changed_query(run: Any) -> None:
+    (found,) = [one for one in recorded() if (one.release, one.name) == ("2.3", "argument")]
+    old, new, snapshot = found.folder / "old.json", found.folder / "new.json", str(found.folder / "savepoint")
+    ran = run("check", snapshot, "--from-plan", str(old), "--to-plan", str(new))
+    assert ran.status == 1
+    assert "it is the state of another query: GroupAggregate(" in ran.out and "→ stateproc evolve " in ran.out
+    assert run("check", snapshot, "--from-plan", str(old), "--to-plan", str(old)).status == 0
+    json_ = run("check", snapshot, "--from-plan", str(old), "--to-plan", str(new), "--json").checked("check")
+    assert json_["job"] == "the job of the plan" and json_["verdict"] == "misread"
+
+
+def test_a_job_graph(run: Any, tmp_path: Path) -> None:
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    folder = tmp_path / "job-graph"
+    ran = run("check", str(folder / "savepoint"), "--job", str(folder / "job.json"))
+    assert ran.status == 0
+    assert ran.out.splitlines()[-1].endswith("(the same job, with the parallelism of the job graph): 3 as is")
+    assert run("check", str(folder / "savepoint"), "--job", str(folder / "savepoint")).status == 2

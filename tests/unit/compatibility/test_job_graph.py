@@ -1,0 +1,108 @@
+"""Parallelism of a job, by what Flink 2.3 printed of it: `tests/vectors/job-graph.tar.xz`."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stateproc
+from stateproc.compatibility.job_graph import read_job_graph
+from stateproc.compatibility.verdicts import CompatibilityCheck, Verdict
+from stateproc.errors import InvalidOption
+from tests.helpers.flink.job_graph import ARCHIVE
+
+FORMS = ("job", "plan", "execution-plan")
+NAMES = {"job": "vertices", "plan": "nodes", "execution-plan": "nodes"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("graph")
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(made, filter="data")
+    return made / "job-graph"
+
+
+def check(folder: Path, target: Path, form: str, edit: Callable[[dict[str, Any]], None]) -> CompatibilityCheck:
+    """The verdict on the savepoint of the job, whose vertices are edited."""
+    value = json.loads((folder / f"{form}.json").read_text())
+    for vertex in value.get("plan", value).get(NAMES[form], value.get("vertices", ())):
+        edit(vertex)
+    target.write_text(json.dumps(value))
+    return stateproc.open(str(folder / "savepoint")).check(job=target)
+
+
+def operator(check: CompatibilityCheck, uid: str) -> Any:
+    return next(one for one in check.operators if one.uid == uid)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_job_itself_restores(folder: Path, tmp_path: Path, form: str) -> None:
+    found = check(folder, tmp_path / "job.json", form, lambda vertex: None)
+    assert found.restores and [state.verdict for _, state in found.states] == [Verdict.AS_IS] * 3
+    assert {one.uid: one.reasons for one in found.operators} == dict.fromkeys(
+        ("numbers", "counts", "next", "lasts", "end"), ()
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_more_subtasks_than_key_groups_are_refused(folder: Path, tmp_path: Path, form: str) -> None:
+    def edit(vertex: dict[str, Any]) -> None:
+        if vertex["parallelism"] == 3:
+            vertex["parallelism"] = 65
+
+    found = check(folder, tmp_path / "job.json", form, edit)
+    assert operator(found, "lasts").verdict is Verdict.REFUSED
+    assert operator(found, "lasts").reasons == ("the job runs 65 subtasks of it, the snapshot has 64 key groups",)
+    assert operator(found, "counts").verdict is Verdict.AS_IS
+
+
+def test_another_max_parallelism_is_refused(folder: Path, tmp_path: Path) -> None:
+    found = check(folder, tmp_path / "job.json", "job", lambda vertex: vertex.update(maxParallelism=32))
+    assert operator(found, "counts").verdict is Verdict.REFUSED
+    assert "or stateproc rescale --max-parallelism 32 " in operator(found, "counts").fix
+    assert operator(found, "numbers").verdict is Verdict.AS_IS  # Without keys there is nothing to divide.
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_operator_that_is_not_found_is_named(folder: Path, tmp_path: Path, form: str) -> None:
+    def edit(vertex: dict[str, Any]) -> None:
+        vertex["id"] = "0" * 32
+        for key in ("name", "description", "type", "contents"):
+            if key in vertex:
+                vertex[key] = vertex[key].replace("last per key", "something else")
+
+    found = check(folder, tmp_path / "job.json", form, edit)
+    (reason,) = operator(found, "lasts").reasons
+    assert "neither its id nor its name is in the job graph" in reason
+    assert operator(found, "counts").reasons == ()  # By its name.
+    assert found.restores
+
+
+def test_names_of_chained_operators_are_taken_apart(tmp_path: Path) -> None:
+    file = tmp_path / "job.json"
+    name = "Source: a -&gt; (b -> Sink: c, d)"
+    file.write_text(json.dumps({"vertices": [{"id": "0" * 32, "name": name, "parallelism": 1}]}))
+    (vertex,) = read_job_graph(str(file))
+    assert {"Source: a", "b", "Sink: c", "d"} <= vertex.names
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "3", '{"nodes": []}', '{"nodes": [3, {"id": 1}]}', '{"vertices": [{"parallelism": true}]}']
+)
+def test_a_file_that_is_no_job_graph_is_refused(folder: Path, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "job.json"
+    file.write_text(text)
+    with pytest.raises(InvalidOption, match="the job graph cannot be read") as caught:
+        stateproc.open(str(folder / "savepoint")).check(job=file)
+    assert str(file) in str(caught.value) and "getExecutionPlan()" in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidOption, match="No such file"):
+        stateproc.open(str(folder / "savepoint")).check(job=str(tmp_path / "none.json"))
