@@ -16,7 +16,7 @@ from stateproc.compatibility.job_graph import JobVertex, with_job_graph
 from stateproc.compatibility.planned_job import moved_operators, planned_operators
 from stateproc.compatibility.source_rules import source_obstacle
 from stateproc.compatibility.state_rules import Finding, check_keys, check_state, fix_of_keys
-from stateproc.compatibility.storage_rules import operator_obstacle, snapshot_obstacle
+from stateproc.compatibility.storage_rules import backend_obstacle, check_backend, operator_obstacle, snapshot_obstacle
 from stateproc.compatibility.value_comparison import rows_differ
 from stateproc.compatibility.verdicts import (
     RESTORED,
@@ -61,6 +61,7 @@ def check_snapshot(
     to_plan: CompiledPlan | None = None,
     from_plan: CompiledPlan | None = None,
     job: Sequence[JobVertex] | None = None,
+    backend: str | None = None,
 ) -> CompatibilityCheck:
     """Answer whether a snapshot restores in a job, with the right values.
 
@@ -73,13 +74,15 @@ def check_snapshot(
         to_plan: The compiled plan of the job, of SQL.
         from_plan: The plan of the job that wrote the snapshot, to compare what both compute.
         job: The vertices of the job, by `read_job_graph`, whose state is the same.
+        backend: The job's state backend, hashmap or rocksdb; None where it is the one that wrote the snapshot.
 
     Raises:
         InvalidOption: Nothing says what the job is, or more than one of ``like``, ``expect``, ``to_plan`` and ``job``;
             there is no such release, or the old plan is not that of the snapshot.
         SnapshotError: The snapshot cannot be read.
     """
-    _check_given(flink_version, (like, expect, to_plan, job), from_plan, to_plan)
+    _check_given(flink_version or backend, (like, expect, to_plan, job), from_plan, to_plan)
+    check_backend(backend)
     restoring = _release_of(snapshot, like, to_plan) if flink_version is None else release(flink_version)
     comparison = Comparison(snapshot.options.kryo, restoring, snapshot.options.classes)
     before = _named(declared_operators(snapshot), from_plan)
@@ -103,6 +106,7 @@ def check_snapshot(
             compares_parallelism=any(given is not None for given in (like, expect, job)),
             sets_parallelism=expect is not None,
             moved_to=moved.get(one.operator_id),
+            backend=backend,
         ).run()
         for operator, one in zip(snapshot.operators, before, strict=True)
     )
@@ -127,12 +131,15 @@ def check_snapshot(
 
 
 def _check_given(
-    flink_version: str | Release | None,
+    setting: object,
     jobs: Sequence[object],
     from_plan: CompiledPlan | None,
     to_plan: CompiledPlan | None,
 ) -> None:
-    """Raise InvalidOption unless one thing says what the job is; ``jobs``: of which at most one is not None."""
+    """Raise InvalidOption unless one thing says what the job is.
+
+    ``jobs``: of which at most one is not None; ``setting``: what the same job may have another one of.
+    """
     given = sum(one is not None for one in jobs)
     if given > 1:
         raise InvalidOption("the job is given twice", advice="give one of like, expect, to_plan and job")
@@ -140,11 +147,11 @@ def _check_given(
         raise InvalidOption(
             "there is a plan of the old query only", advice="give to_plan=the plan of the query that restores"
         )
-    if flink_version is None and not given:
+    if setting is None and not given:
         raise InvalidOption(
             "nothing says what the job is",
-            advice="give flink_version='2.3' for the same job on that release, like=a snapshot of the job, expect="
-            "the states that it declares, to_plan=its compiled plan, or job=its job graph",
+            advice="give flink_version='2.3' or backend='rocksdb' for the same job on that release or backend, like="
+            "a snapshot of the job, expect=the states that it declares, to_plan=its plan, or job=its job graph",
         )
 
 
@@ -226,6 +233,7 @@ class _OperatorRun:
         compares_parallelism: Whether the job's parallelism is known.
         sets_parallelism: Whether a max parallelism is one that the job sets, which Flink does not choose.
         moved_to: The uid of the operator in the new plan that computes what this one computed; None for none, or this.
+        backend: The job's state backend; None where it is the one that wrote the snapshot.
     """
 
     snapshot: SnapshotContents
@@ -236,12 +244,15 @@ class _OperatorRun:
     compares_parallelism: bool
     sets_parallelism: bool
     moved_to: str | None = None
+    backend: str | None = None
 
     def run(self) -> OperatorCheck:
         """Return the verdict."""
         obstacle = operator_obstacle(self.snapshot, self.operator, self.comparison.release)
         if obstacle is None and self.new is not None:
             obstacle = source_obstacle(self.snapshot, self.operator, self.comparison.release)
+        if obstacle is None and self.new is not None and self.backend is not None:
+            obstacle = backend_obstacle(self.snapshot, self.operator, self.backend)
         if obstacle is not None:
             return self._whole(Verdict.REFUSED, obstacle.reason, obstacle.exception, obstacle.fix)
         if self.new is None:

@@ -116,6 +116,7 @@ class Snapshot(SnapshotContents):
         to_plan: Any = None,
         from_plan: Any = None,
         job: str | os.PathLike[str] | None = None,
+        backend: str | None = None,
     ) -> CompatibilityCheck:
         """Answer whether the snapshot restores in a job, with the right values.
 
@@ -133,6 +134,7 @@ class Snapshot(SnapshotContents):
                 compute, without it by its types alone.
             job: The path of a job graph: what Flink's REST API returns for ``/jobs/<id>``, or ``getExecutionPlan()``.
                 The job has the same state; parallelism and max parallelism are compared.
+            backend: The job's state backend, 'hashmap' or 'rocksdb'; default the one that wrote the snapshot.
 
         Returns:
             ``restores``, and a verdict per operator and state, with the reason and what to do.
@@ -152,7 +154,14 @@ class Snapshot(SnapshotContents):
         old, new = (None if plan is None else read_plan(plan) for plan in (from_plan, to_plan))
         graph = None if job is None else read_job_graph(os.fspath(job))
         return check_snapshot(
-            self, flink_version=flink_version, like=like, expect=declared, to_plan=new, from_plan=old, job=graph
+            self,
+            flink_version=flink_version,
+            like=like,
+            expect=declared,
+            to_plan=new,
+            from_plan=old,
+            job=graph,
+            backend=backend,
         )
 
     def classes(self) -> tuple[MentionedClass, ...]:

@@ -41,6 +41,7 @@ def check_command(arguments: Namespace) -> int:
         to_plan=new,
         from_plan=old,
         job=job,
+        backend=arguments.backend,
     )
     if arguments.json:
         json.dump(result.to_dict(), sys.stdout, ensure_ascii=False, indent=2)

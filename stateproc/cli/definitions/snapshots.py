@@ -151,6 +151,9 @@ def _check_arguments(parser: ArgumentParser) -> None:
         metavar="VERSION",
         help="the release that the job runs on, such as 2.3; without --like the job is the one that wrote the snapshot",
     )
+    job.add_argument(
+        "--backend", choices=("hashmap", "rocksdb"), help="its state backend; default the one that wrote the snapshot"
+    )
     which = job.add_mutually_exclusive_group()
     which.add_argument(
         "--like", metavar="SNAPSHOT", help="a snapshot of the job, for example of a local run without data"
