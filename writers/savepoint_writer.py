@@ -300,6 +300,9 @@ class SavepointWriter(SinkEdits):
         for found, (pair, times) in evolution.times.items():
             if found in self._operators:
                 self._convert_ttl(self._existing(found), pair, times)
+        for found, key in evolution.keys.items():
+            if self._existing(found).header.key is not None:
+                self._existing(found).edits.key = key
         for found in evolution.dropped:
             del self._operators[found]
         self._move(evolution.moved)

@@ -7,7 +7,7 @@ NULL than NOT NULL. State that is found by a column, as by a key, is not found b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -152,21 +152,44 @@ def is_same(old: LogicalType, new: LogicalType) -> bool:
     return old == new and old.attribute == new.attribute
 
 
-def found_by(node: PlanNode) -> Iterator[tuple[int, int]]:
-    """Yield by which columns a node finds its state: the number of the input, and the position."""
+def is_written_alike(old: LogicalType, new: LogicalType) -> bool:
+    """Return whether values of a type are written in a row as those of another one, which is as wide or wider.
+
+    Text and bytes of any length are, and what may be null; decimals of up to 18 digits are numbers and others bytes,
+    and times of up to milliseconds have no nanoseconds (BinaryRowData).
+    """
+    if not goes_on(old, new) or old.kind != new.kind:
+        return False
+    if old.kind == "DECIMAL":
+        return old.scale == new.scale and (old.precision <= _COMPACT_DIGITS) == (new.precision <= _COMPACT_DIGITS)
+    if old.kind.startswith("TIMESTAMP_"):
+        return (old.precision <= _MILLIS) == (new.precision <= _MILLIS)
+    return True
+
+
+_COMPACT_DIGITS, _MILLIS = 18, 3
+
+
+def operator_key(node: PlanNode) -> list[tuple[int, int]]:
+    """Return by which columns a node's operator is keyed: the number of the input, and the position."""
+    lists = [(0, node.items("grouping")), (0, node.items("uniqueKeys")), (0, node.items("partition", "fields"))]
+    lists += [(index, node.items("joinSpec", f"{side}Keys")) for index, side in enumerate(_SIDES)]
+    return [(index, at) for index, positions in lists for at in positions]
+
+
+def found_by(node: PlanNode) -> list[tuple[int, int]]:
+    """Return by which columns a node finds its state below a key: the number of the input, and the position."""
     lists = [
-        (0, node.items("grouping")),
-        (0, node.items("uniqueKeys")),
-        (0, node.items("partition", "fields")),
         (0, node.items("rankStrategy", "primaryKeys")),
         (0, [one.get("index") for one in node.items("orderBy", "fields") if isinstance(one, dict)]),
     ]
-    for index, side in enumerate(("left", "right")):
-        lists.append((index, node.items("joinSpec", f"{side}Keys")))
+    for index, side in enumerate(_SIDES):
         unique = [*node.items(f"{side}UpsertKeys"), *node.items(f"{side}UniqueKeys")]
         lists += [(index, positions) for positions in unique]
-    for index, positions in lists:
-        yield from ((index, at) for at in positions)
+    return [(index, at) for index, positions in lists for at in positions]
+
+
+_SIDES = ("left", "right")
 
 
 _MILLISECONDS = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -7,16 +7,17 @@ the user has to name it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from stateproc import types
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.query_plans.aggregate_conversion import call_text, call_words, new_calls
 from stateproc.query_plans.node_rules import query_names
-from stateproc.query_plans.plan_comparison import TimeToLive, time_words, times_to_live
+from stateproc.query_plans.plan_comparison import TimeToLive, is_same, time_words, times_to_live
 from stateproc.query_plans.plan_file import PlanNode, read_plan
 from stateproc.query_plans.plan_lineage import table_of
 from stateproc.query_plans.plan_matching import Pair, PlanMatch, main_uid, matched_plans
@@ -24,10 +25,12 @@ from stateproc.query_plans.row_conversion import (
     NewQuery,
     RowConversion,
     check_fills,
-    check_found_by,
+    key_columns,
     row_conversions,
     row_words,
 )
+from stateproc.serializers import Serializer
+from stateproc.serializers.table.logical_types import LogicalType
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class QueryEvolution:
         aggregates: Operator id → its aggregate, whose calls are others.
         rows: Operator id → its node, and how the rows of each input that it keeps get other columns.
         times: Operator id → its node, and what time to live the states of each input get or lose.
+        keys: Operator id → the type of its keys, which has other columns' types and the same bytes.
         notes: What becomes of each node that holds state, in words.
     """
 
@@ -48,6 +52,7 @@ class QueryEvolution:
     aggregates: Mapping[str, Pair]
     rows: Mapping[str, tuple[Pair, tuple[RowConversion | None, ...]]]
     times: Mapping[str, tuple[Pair, tuple[TimeToLive | None, ...]]]
+    keys: Mapping[str, Serializer]
     notes: tuple[str, ...]
 
 
@@ -89,8 +94,7 @@ def query_evolution(
     query = NewQuery(after)
     check_fills(query, match.pairs, fills)
     found = [(operator_id(main_uid(before, pair.old)), pair) for pair in match.pairs if pair.is_converted]
-    for _, pair in found:
-        check_found_by(query, pair)
+    keys = {pair.new.id: key_columns(query, pair) for _, pair in found}
     times = {pair.new.id: times_to_live(pair.old, pair.new) for pair in match.pairs if not pair.by_table}
     rows = {pair.new.id: row_conversions(query, pair, fills) for _, pair in found if pair.columns is not None}
     return QueryEvolution(
@@ -103,7 +107,12 @@ def query_evolution(
             for pair in match.pairs
             if any(times.get(pair.new.id, ()))
         },
-        tuple(_notes(match, rows, times)),
+        {
+            one: types.RowData([(f"f{at}", type_) for at, (_, _, type_) in enumerate(keys[pair.new.id])])
+            for one, pair in found
+            if keys[pair.new.id] and one in known
+        },
+        tuple(_notes(match, rows, times, keys)),
     )
 
 
@@ -158,6 +167,7 @@ def _notes(
     match: PlanMatch,
     rows: Mapping[int, tuple[RowConversion | None, ...]],
     times: Mapping[int, tuple[TimeToLive | None, ...]],
+    keys: Mapping[int, Sequence[tuple[str, LogicalType, LogicalType]]],
 ) -> list[str]:
     def shown(node: PlanNode) -> str:
         table = table_of(node)
@@ -169,6 +179,8 @@ def _notes(
         words = call_words(pair) if pair.kept is not None else []
         words += row_words(rows[pair.new.id]) if pair.columns is not None else []
         words += time_words(times.get(pair.new.id, ()))
+        wider = [f"{name}: {old.sql} → {to.sql}" for name, old, to in keys.get(pair.new.id, ()) if not is_same(old, to)]
+        words += [f"key {', '.join(wider)}"] if wider else []
         nodes = f"{shown(pair.old)} as {shown(pair.new)}"
         if pair.is_converted or words:
             converted.append(f"converted: {nodes}: {', '.join(words)}")

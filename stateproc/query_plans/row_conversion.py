@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from stateproc.errors import InvalidOption, not_found
-from stateproc.query_plans.plan_comparison import found_by, goes_on, is_same
+from stateproc.query_plans.plan_comparison import found_by, goes_on, is_same, is_written_alike, operator_key
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
 from stateproc.query_plans.plan_lineage import (
     JOIN,
@@ -237,21 +237,44 @@ def _kept_column(new: NewQuery, pair: Pair, side: int, was: int, at: int) -> int
     return WiderColumn(was, to, f"{name}: {old.sql} → {to.sql}")
 
 
-def check_found_by(new: NewQuery, pair: Pair) -> None:
-    """Raise InvalidOption for a node that finds its state by a column with another type."""
-    for (side, was), (_, at) in zip(found_by(pair.old), found_by(pair.new), strict=False):
+def key_columns(new: NewQuery, pair: Pair) -> tuple[tuple[str, LogicalType, LogicalType], ...]:
+    """Return the columns of an operator's key with their old and new types; none where all types stay.
+
+    Raises:
+        InvalidOption: The operator would find its state by columns that are written in another way.
+    """
+    for _, name, old, to in _other_types(pair, found_by(pair.old), found_by(pair.new)):
+        _check_found(new, pair, name, old, to, is_found=is_same(old, to))
+    before, after = operator_key(pair.old), operator_key(pair.new)
+    for _, name, old, to in _other_types(pair, before, after):
+        _check_found(new, pair, name, old, to, is_found=is_same(old, to) or is_written_alike(old, to))
+    keyed = [
+        [one for one in columns if one[0] == 0] for columns in (before, after)
+    ]  # A join has the key of the left side.
+    if not any(not is_same(old, to) for _, _, old, to in _other_types(pair, *keyed)):
+        return ()
+    return tuple((name, old, to) for _, name, old, to in _other_types(pair, *keyed, all_columns=True))
+
+
+def _other_types(
+    pair: Pair, before: Sequence[tuple[int, int]], after: Sequence[tuple[int, int]], *, all_columns: bool = False
+) -> Iterator[tuple[int, str, LogicalType, LogicalType]]:
+    """Yield the columns whose types are written in another way, or all: input, name, old and new type."""
+    for (side, was), (_, at) in zip(before, after, strict=False):
         (name,) = pair.new.chosen(pair.new.input(side), [at])
         pair.old.chosen(pair.old.input(side), [was])
-        before, after = _types(pair.old, side)[was], _types(pair.new, side)[at]
-        if before == after:
-            continue
-        old, to = column_type(pair.old, name, before), column_type(pair.new, name, after)
-        if not is_same(old, to):
-            raise InvalidOption(
-                f"{pair.new.label} ({new.uid(pair.new)}) finds its state by {name}, which was {old.sql} and is "
-                f"{to.sql}: Flink finds nothing by a key of another type",
-                advice=f"keep the type of {name}, or let the operator begin without state: --empty {new.uid(pair.new)}",
-            )
+        old, to = _types(pair.old, side)[was], _types(pair.new, side)[at]
+        if all_columns or old != to:
+            yield side, name, column_type(pair.old, name, old), column_type(pair.new, name, to)
+
+
+def _check_found(new: NewQuery, pair: Pair, name: str, old: LogicalType, to: LogicalType, *, is_found: bool) -> None:
+    if not is_found:
+        raise InvalidOption(
+            f"{pair.new.label} ({new.uid(pair.new)}) finds its state by {name}, which was {old.sql} and is "
+            f"{to.sql}: Flink finds nothing by a key of another type",
+            advice=f"keep the type of {name}, or let the operator begin without state: --empty {new.uid(pair.new)}",
+        )
 
 
 def _not_wider(new: NewQuery, pair: Pair, name: str, old: LogicalType, to: LogicalType) -> InvalidOption:

@@ -23,7 +23,7 @@ from stateproc.model.operator import Operator
 from stateproc.model.operator_context import OperatorContext
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.readers.state_descriptor import StateDescriptor
-from stateproc.serializers import LayoutContext, Serializer
+from stateproc.serializers import LayoutContext, Serializer, proxied_snapshot
 from stateproc.serializers.table.serializers import RowData
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedRows
 from stateproc.writers.bootstrap.new_operator import row_encoder
@@ -39,7 +39,7 @@ from stateproc.writers.rewrite.kryo_conversion import (
     is_convertible,
 )
 from stateproc.writers.rewrite.kryo_versions import check_kryo, check_kryo_rows, has_kryo_keyed
-from stateproc.writers.rewrite.merged_header import MergedHeader, merged_header
+from stateproc.writers.rewrite.merged_header import MergedHeader, merged_header, with_timer_key
 from stateproc.writers.rewrite.raw_copy import (
     CarriedSplit,
     CarriedTogether,
@@ -131,7 +131,7 @@ class Edits:
     ``offsets``: new offsets of a Kafka source, ``positions``: those of any source, in their order. ``cdc_classes``:
     classes in splits are named as Flink CDC 3.1 and later name them.
     ``elements``: edits of rows of operator states. ``element_types``: other types of their elements. ``emptied``:
-    operator states that lose all elements.
+    operator states that lose all elements. ``key``: another type of the keys, of the same bytes.
     """
 
     dropped: set[str] = field(default_factory=set)
@@ -147,11 +147,14 @@ class Edits:
     cdc_classes: bool = False
     elements: dict[str, list[DeleteEdit | UpdateEdit]] = field(default_factory=dict)
     emptied: set[str] = field(default_factory=set)
+    key: Serializer | None = None
 
     @property
     def touch_keyed(self) -> bool:
         """Whether the operator's keyed state has to be rewritten."""
-        return bool(self.dropped or self.renamed or self.ttl or self.rows or self.types or self.states)
+        return bool(
+            self.dropped or self.renamed or self.ttl or self.rows or self.types or self.states or self.key is not None
+        )
 
     @property
     def touch_operator_state(self) -> bool:
@@ -367,6 +370,9 @@ class ExistingOperator:
         if upgrade is not None:
             infos = [upgrade.info(info) for info in infos]
             key, key_snapshot = upgrade.converted(key), upgrade.snapshot(key, key_snapshot)
+        if self.edits.key is not None:
+            key, key_snapshot = self.edits.key, proxied_snapshot(self.edits.key, release)
+            infos = [with_timer_key(info, key_snapshot) for info in infos]
         infos += [item.declared.info(header.key, release) for item in rows]
         names = [info.name for info in infos]
         if len(set(names)) < len(names):

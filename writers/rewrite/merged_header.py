@@ -299,6 +299,15 @@ def with_user_key_snapshot(info: StateMetaInfo, snapshot: bytes) -> StateMetaInf
     return with_snapshots(info, {**info.snapshots, "VALUE_SERIALIZER": PROXY + made})
 
 
+def with_timer_key(info: StateMetaInfo, snapshot: bytes) -> StateMetaInfo:
+    """Return timers with another type of keys; any other state as it is. ``snapshot``: that of the keys, proxied."""
+    if info.backend_type != PRIORITY_QUEUE:
+        return info
+    namespace = raw_composite(versioned_of(info.snapshots["VALUE_SERIALIZER"]), info.name).parts[1]
+    made = composite_of(_TIMER, 2, (versioned_of(snapshot), namespace)).versioned()
+    return with_snapshots(info, {**info.snapshots, "VALUE_SERIALIZER": PROXY + made})
+
+
 def _classic_ttl(value: bytes, state: str) -> bytes:
     """Replace the TtlSerializer of the new state API by that of the classic one."""
     if not value.startswith(len(_TTL_V2).to_bytes(2, "big") + _TTL_V2.encode()):

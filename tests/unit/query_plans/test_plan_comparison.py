@@ -18,7 +18,7 @@ import pytest
 import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
-from stateproc.query_plans.plan_comparison import comparable, goes_on
+from stateproc.query_plans.plan_comparison import comparable, goes_on, is_written_alike
 from stateproc.query_plans.plan_file import read_plan
 from stateproc.query_plans.plan_lineage import definitions
 from stateproc.serializers.table.type_text import parse_sql_type
@@ -82,7 +82,8 @@ def _plain(value: Any) -> str:
 def test_types_are_those_of_the_new_plan(job: Path, tmp_path: Path) -> None:
     target = str(evolved(job).write(tmp_path / "target"))
     found = stateproc.open(target, plan=str(job / "new.json"))
-    (last,) = [one for one in found.states if one.name == "deduplicate-state" and "deduplicate" in one.operator.display]
+    names = [one for one in found.states if one.name == "deduplicate-state" and "wider" in str(one.value_type)]
+    (last,) = [one for one in names if "deduplicate" in one.operator.display]
     rows = last.to_arrow().column("value").to_pylist()
     (row,) = [row for row in rows if row["id"] == 4]
     assert row == {
@@ -114,9 +115,75 @@ def test_a_key_of_another_type_is_refused(job: Path) -> None:
     assert "--empty" in str(caught.value)
 
 
+def test_keys_that_are_written_alike_get_the_types_of_the_new_plan(job: Path, tmp_path: Path) -> None:
+    target = str(evolved(job).write(tmp_path / "target"))
+    for path, types in (
+        (str(job / "savepoint"), ["VARCHAR(4)", "INT NOT NULL", "DECIMAL(10, 2)"]),
+        (target, ["VARCHAR(40)", "INT", "DECIMAL(12, 2)"]),
+    ):
+        snapshot = stateproc.open(path)
+        headers = [
+            header
+            for operator in snapshot.operators
+            for file in operator.keyed_files
+            if (header := file.header) is not None
+            and [type_.sql for type_ in getattr(header.key, "types", ())] == types
+        ]
+        assert headers, path
+        # The timers of an operator have the type of its keys, too.
+        queues = [
+            info.serializers["VALUE_SERIALIZER"] for info in headers[0].states if info.backend_type == "PRIORITY_QUEUE"
+        ]
+        assert queues and all([type_.sql for type_ in queue.key.types] == types for queue in queues)
+    before, after = (
+        {str(row["key"]): row["value"] for row in keyed(path).to_arrow().to_pylist()}
+        for path in (str(job / "savepoint"), target)
+    )
+    assert before == after and len(after) == 4
+
+
+def keyed(path: str) -> Any:
+    """The accumulators of the groups by code, must and price."""
+    (found,) = [one for one in stateproc.open(path).states if one.name == "accState" and "DECIMAL" in str(one.key_type)]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "alike"),
+    [
+        ("VARCHAR(4)", "STRING", True),
+        ("VARCHAR(4) NOT NULL", "VARCHAR(5)", True),
+        ("VARCHAR(5)", "VARCHAR(4)", False),
+        ("VARCHAR(4)", "VARCHAR(4) NOT NULL", False),
+        ("VARBINARY(1)", "BYTES", True),
+        ("INT NOT NULL", "INT", True),
+        ("INT", "BIGINT", False),
+        ("FLOAT", "DOUBLE", False),
+        ("DECIMAL(10, 2)", "DECIMAL(18, 2)", True),
+        ("DECIMAL(10, 2)", "DECIMAL(19, 2)", False),
+        ("DECIMAL(19, 2)", "DECIMAL(38, 2)", True),
+        ("DECIMAL(10, 2)", "DECIMAL(12, 3)", False),
+        ("TIMESTAMP(0)", "TIMESTAMP(3)", True),
+        ("TIMESTAMP(3)", "TIMESTAMP(4)", False),
+        ("TIMESTAMP(4)", "TIMESTAMP(9)", True),
+        ("TIMESTAMP_LTZ(3)", "TIMESTAMP(3)", False),
+        ("DATE", "DATE", True),
+        ("CHAR(3)", "CHAR(4)", False),
+    ],
+)
+def test_types_that_are_written_alike(before: str, after: str, alike: bool) -> None:
+    assert is_written_alike(parse_sql_type(before), parse_sql_type(after)) is alike
+
+
 def test_narrower_types_are_refused(job: Path) -> None:
-    with pytest.raises(InvalidOption, match="which does not have all of its values") as caught:
+    with pytest.raises(
+        InvalidOption, match="finds its state by code, which was VARCHAR.40. and is VARCHAR.4."
+    ) as caught:
         evolved(job, old=str(job / "new.json"), new=str(job / "old.json"))
+    assert "--empty" in str(caught.value)
+    narrower = edited(job / "new.json", ("`age` INT", "`age` SMALLINT"))
+    with pytest.raises(InvalidOption, match="which does not have all of its values") as caught:
+        evolved(job, old=str(job / "new.json"), new=narrower)
     assert "--empty" in str(caught.value)
 
 
@@ -217,7 +284,7 @@ def times(path: str) -> dict[tuple[str, str], bool]:
 def test_state_gets_a_time_to_live_and_loses_it(job: Path, tmp_path: Path, new: str) -> None:
     on = timed(job / new, "1 d")
     writer = evolved(job, new=on)
-    assert str(writer.plan()).count("a time to live from now on") == 10
+    assert str(writer.plan()).count("a time to live from now on") == 14
     target = str(writer.write(tmp_path / "on"))
     assert set(times(target).values()) == {True}
     # Without it, what has expired by the old one is gone, and all else as it was.
@@ -235,10 +302,10 @@ def test_state_gets_a_time_to_live_and_loses_it(job: Path, tmp_path: Path, new: 
 
 def test_only_one_side_of_a_join_gets_a_time_to_live(job: Path, tmp_path: Path) -> None:
     writer = evolved(job, new=timed(job / "old.json", "3 h", only="rightState"))
-    assert str(writer.plan()).count("right: a time to live from now on") == 3
+    assert str(writer.plan()).count("right: a time to live from now on") == 4
     found = times(str(writer.write(tmp_path / "target")))
     assert {name for (_, name), on in found.items() if on} == {"right-records"}
-    assert sum(found.values()) == 3
+    assert sum(found.values()) == 4
 
 
 def test_a_longer_time_to_live_changes_nothing(job: Path, tmp_path: Path) -> None:
