@@ -176,9 +176,7 @@ def test_types_that_are_written_alike(before: str, after: str, alike: bool) -> N
 
 
 def test_narrower_types_are_refused(job: Path) -> None:
-    with pytest.raises(
-        InvalidOption, match="finds its state by code, which was VARCHAR.40. and is VARCHAR.4."
-    ) as caught:
+    with pytest.raises(InvalidOption, match="finds its state by code, which was VARCHAR") as caught:
         evolved(job, old=str(job / "new.json"), new=str(job / "old.json"))
     assert "--empty" in str(caught.value)
     narrower = edited(job / "new.json", ("`age` INT", "`age` SMALLINT"))
