@@ -16,6 +16,8 @@ from tests.helpers.quick_java import QUICK_JAVA
 
 RELEASES = {"1.20": ("1.20", "1.20"), "2.3": ("2.3", "2.3"), "1.20 to 2.3": ("1.20", "2.3")}
 """The releases that run the old and the new query."""
+NEW_PLANNER = ("2.3", "1.20 to 2.3")
+"""Of these those whose new query Flink 2 plans; what Flink 1.20 restores is what `test_evolved_types` shows."""
 # Where a savepoint comes from, and the backend that restores it.
 SOURCES = {"canonical": "hashmap", "native": "rocksdb"}
 VERSIONS = ("old", "new")

@@ -16,7 +16,7 @@ import pytest
 from stateproc.errors import InvalidOption
 from stateproc.query_plans.plan_file import read_plan
 from stateproc.query_plans.plan_matching import main_uid
-from tests.helpers.flink.evolving_job import RELEASES, SOURCES, EvolvingJob, Feed, script, table
+from tests.helpers.flink.evolving_job import NEW_PLANNER, RELEASES, SOURCES, EvolvingJob, Feed, script, table
 
 pytestmark = pytest.mark.flink
 
@@ -136,7 +136,7 @@ def _script(folder: Path, version: int) -> str:
     return script(folder, FEEDS, {name: (columns, query) for name, (columns, query) in queries.items() if query})
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=NEW_PLANNER)
 def flink(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EvolvingJob]:
     """The old query has seen the first rows; `all` are the results of the new one over all rows."""
     folder = tmp_path_factory.mktemp("evolved")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from stateproc.errors import InvalidOption
-from tests.helpers.flink.evolving_job import RELEASES, SOURCES, VERSIONS, EvolvingJob, Feed, script, table
+from tests.helpers.flink.evolving_job import NEW_PLANNER, RELEASES, SOURCES, VERSIONS, EvolvingJob, Feed, script, table
 
 pytestmark = pytest.mark.flink
 
@@ -203,7 +203,7 @@ def scripts(folder: Path) -> list[str]:
     return found
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=NEW_PLANNER)
 def flink(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EvolvingJob]:
     """The old query has seen the first rows; `before` and `all` are what the new one gives for these and for all."""
     folder = tmp_path_factory.mktemp("rows")

@@ -237,7 +237,7 @@ def _literals(type_: pa.DataType) -> list[str]:
 
 @pytest.mark.parametrize("temporal", ["micros", "exact"])
 @pytest.mark.parametrize("kind", KEYS)
-@pytest.mark.parametrize("seeds", sweep(8))
+@pytest.mark.parametrize("seeds", sweep(4))
 def test_the_key_groups_of_a_condition_contain_the_keys_that_fulfil_it(kind: str, temporal: str, seeds: range) -> None:
     serializer, type_, values = KEYS[kind]
     context = LayoutContext(temporal=temporal)

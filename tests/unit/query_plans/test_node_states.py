@@ -280,14 +280,15 @@ def test_junk_in_any_part_of_a_plan_is_a_typed_error() -> None:
             for part in path:
                 owner = owner[part]
             old = owner[last]
-            for owner[last] in JUNK:
+            # Each place has a third of it, and each kind of it a third of the places.
+            for owner[last] in JUNK[seen % 3 :: 3]:
                 seen += 1
                 with suppress(SnapshotError):
                     made = read_plan(plan)
                     for uid in node_uids(made, next(one for one in made.nodes if one.id == node["id"])).values():
                         assert all(state.value.serializer.type_name for state in node_states(made, uid))
             owner[last] = old
-    assert seen > 5000
+    assert seen > 1700
 
 
 def places(value: Any) -> Iterator[tuple[Any, ...]]:

@@ -88,9 +88,10 @@ def test_two_writers_that_take_turns(mode: str, tmp_path: Path) -> None:
     assert min(counts) >= 8, counts
     ends: set[tuple[int, ...]] = set()
     for first in range(1, counts[0]):
-        for second in range(1 + first % 3, counts[1], 3):
+        for second in range(1 + first % 4, counts[1], 4):
             target = begun(f"{first}-{second}")
-            earlier = second // 3 % 2
+            # One that has only begun is overtaken.
+            earlier = second // 4 % 2 if first > 2 else 0
             bodies = [_writing(change, target, mode) for change in changes]
             ended = interleaved(bodies, [(0, first), (1, second), (earlier, None)])
             ends.add(tuple(ended))
