@@ -42,6 +42,8 @@ _NOT_MAPPED = (
     "java.lang.IllegalStateException: Failed to rollback to checkpoint/savepoint {0}. Cannot map checkpoint/savepoint "
     "state for operator {1} to the new program, because the operator is not available in the new program."
 )
+_EVOLVE = "stateproc evolve {0} TARGET --from-plan OLD --to-plan NEW, see docs/howto/change-a-query.md"
+_FILL = "fill it from rows if its results are to contain what was before, see docs/howto/fill-a-query.md"
 _MAX_PARALLELISM = (
     "java.lang.IllegalStateException: The maximum parallelism ({0}) with which the latest checkpoint of the execution "
     "job vertex has been taken and the current maximum parallelism ({1}) changed. This is currently not supported."
@@ -107,15 +109,13 @@ def check_snapshot(
             sets_parallelism=expect is not None,
             moved_to=moved.get(one.operator_id),
             backend=backend,
+            fix=None if to_plan is None else _EVOLVE.format(snapshot.path),
         ).run()
         for operator, one in zip(snapshot.operators, before, strict=True)
     )
     known = {operator.operator_id for operator in before}
     new = [operator for operator in after if operator.operator_id not in known]
     operators += tuple(_new(operator) for operator in new if operator.states)
-    if to_plan is not None:
-        fix = f"stateproc evolve {snapshot.path} TARGET --from-plan OLD --to-plan NEW, see docs/howto/change-a-query.md"
-        operators = tuple(_with_fix(operator, fix) for operator in operators)
     own = Verdict.AS_IS if obstacle is None else Verdict.REFUSED
     return CompatibilityCheck(
         path=snapshot.path,
@@ -213,7 +213,8 @@ def _new(operator: DeclaredOperator) -> OperatorCheck:
 def _empty(state: DeclaredState, operator: DeclaredOperator) -> StateCheck:
     reasons = ("the snapshot has no state of this name",)
     losses = () if operator.begins is None else (operator.begins,)
-    return StateCheck(state.name, state.kind, _shown(state), Verdict.STARTS_EMPTY, reasons, losses)
+    fix = _FILL if losses else None
+    return StateCheck(state.name, state.kind, _shown(state), Verdict.STARTS_EMPTY, reasons, losses, None, fix)
 
 
 def _shown(state: DeclaredState) -> str:
@@ -234,6 +235,7 @@ class _OperatorRun:
         sets_parallelism: Whether a max parallelism is one that the job sets, which Flink does not choose.
         moved_to: The uid of the operator in the new plan that computes what this one computed; None for none, or this.
         backend: The job's state backend; None where it is the one that wrote the snapshot.
+        fix: What to do about all that a changed job does not restore; None where that depends on why.
     """
 
     snapshot: SnapshotContents
@@ -245,6 +247,7 @@ class _OperatorRun:
     sets_parallelism: bool
     moved_to: str | None = None
     backend: str | None = None
+    fix: str | None = None
 
     def run(self) -> OperatorCheck:
         """Return the verdict."""
@@ -256,11 +259,14 @@ class _OperatorRun:
         if obstacle is not None:
             return self._whole(Verdict.REFUSED, obstacle.reason, obstacle.exception, obstacle.fix)
         if self.new is None:
-            return self._not_in_job()
+            return self._fixed(self._not_in_job())
         refused = self._parallelism() if self.compares_parallelism else None
         if refused is not None:
             return refused
-        return self._meant(self._states(self.new), self.new)
+        return self._fixed(self._meant(self._states(self.new), self.new))
+
+    def _fixed(self, check: OperatorCheck) -> OperatorCheck:
+        return check if self.fix is None else _with_fix(check, self.fix)
 
     def _meant(self, check: OperatorCheck, new: DeclaredOperator) -> OperatorCheck:
         """Return the verdict with what is known about the meaning of state whose types fit."""

@@ -24,8 +24,9 @@ from stateproc.compatibility.declared_job import DeclaredOperator
 from stateproc.errors import InvalidOption, Where
 
 _ID = re.compile(r"[0-9a-f]{32}")
-_BETWEEN = re.compile(r"<br\s*/?>|\s->\s|\n|,\s|[()]")
-"""What separates chained operators in the name or the description of a vertex."""
+_CHAINED = re.compile(r"<br\s*/?>|\s->\s|\n")
+_BRANCHES = re.compile(r",\s|[()]")
+"""What separates chained operators in the name or the description of a vertex: after one another, and side by side."""
 _BRANCH = re.compile(r"^[\s:+|-]*-\s")
 _MAX_BYTES = 64 << 20
 _ADVICE = "give what Flink's REST API returns for /jobs/<id>, or what getExecutionPlan() returns"
@@ -101,8 +102,9 @@ def _is_count(value: Any) -> bool:
 
 def _names(text: str) -> Iterator[str]:
     whole = html.unescape(text)
-    yield whole.strip()
-    yield from (name for part in _BETWEEN.split(whole) if (name := _BRANCH.sub("", part).strip()))
+    chained = [_BRANCH.sub("", part) for part in _CHAINED.split(whole)]
+    branches = [part for one in chained for part in _BRANCHES.split(one)]
+    yield from (name for part in (whole, *chained, *branches) if (name := part.strip()))
 
 
 def with_job_graph(operators: Iterable[DeclaredOperator], vertices: Sequence[JobVertex]) -> list[DeclaredOperator]:
@@ -112,7 +114,9 @@ def with_job_graph(operators: Iterable[DeclaredOperator], vertices: Sequence[Job
     for vertex in vertices:
         for name in vertex.names:
             by_name.setdefault(name, []).append(vertex)
-    return [_placed(one, by_id.get(one.operator_id), by_name.get(one.name or "", ())) for one in operators]
+    return [
+        _placed(one, by_id.get(one.operator_id), by_name.get(one.name, ()) if one.name else ()) for one in operators
+    ]
 
 
 def _placed(operator: DeclaredOperator, by_id: JobVertex | None, by_name: Sequence[JobVertex]) -> DeclaredOperator:

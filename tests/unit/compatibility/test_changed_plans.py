@@ -69,6 +69,16 @@ def test_a_new_operator_begins_and_says_what_is_lost() -> None:
     new = result.operators[-1]
     assert new.verdict is Verdict.STARTS_EMPTY and not new.is_right
     assert new.states[0].losses == ("what it computes of the rows before the restore",)
+    assert new.states[0].fix is not None and "docs/howto/fill-a-query.md" in new.states[0].fix
+
+
+def test_what_no_plan_can_change_keeps_its_own_advice() -> None:
+    """Flink 1.20 does not read the files of a job that ran on Flink 2.3, whatever its plan is."""
+    (found,) = [one for one in recorded() if f"{one.release}/{one.name}" == "2.3/same"]
+    plans = {"from_plan": found.folder / "old.json", "to_plan": found.folder / "new.json"}
+    result = stateproc.open(str(found.folder / "savepoint")).check(flink_version="1.20", **plans)
+    assert result.verdict is Verdict.REFUSED and result.fix is not None and "stateproc upgrade" in result.fix
+    assert all(one.fix is None for one in result.operators)
 
 
 def test_without_the_old_plan_types_are_compared_and_the_answer_says_so() -> None:

@@ -14,6 +14,7 @@ import stateproc
 from stateproc.compatibility.job_graph import read_job_graph
 from stateproc.compatibility.verdicts import CompatibilityCheck, Verdict
 from stateproc.errors import InvalidOption
+from tests.helpers.fixtures import fixtures
 from tests.helpers.flink.job_graph import ARCHIVE
 
 FORMS = ("job", "plan", "execution-plan")
@@ -90,6 +91,20 @@ def test_names_of_chained_operators_are_taken_apart(tmp_path: Path) -> None:
     file.write_text(json.dumps({"vertices": [{"id": "0" * 32, "name": name, "parallelism": 1}]}))
     (vertex,) = read_job_graph(str(file))
     assert {"Source: a", "b", "Sink: c", "d"} <= vertex.names
+    tree = "Calc(select=[a, b])<br/>:- f(a, b)<br/>:  +- g<br/>+- end: Writer<br/>"
+    file.write_text(json.dumps({"nodes": [{"id": "0" * 32, "description": tree, "contents": "", "parallelism": 1}]}))
+    (vertex,) = read_job_graph(str(file))
+    assert {"Calc(select=[a, b])", "f(a, b)", "g", "end: Writer"} <= vertex.names and "" not in vertex.names
+
+
+def test_an_operator_without_a_name_is_found_by_its_id_only(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps({"nodes": [{"id": 1, "type": "", "contents": "", "parallelism": 1000}]}))
+    unnamed = next(item for item in fixtures() if item.name == "1.20/tiny-rocksdb-full")
+    check = unnamed.open().check(job=file)
+    assert check.restores and any(
+        "neither its id nor its name" in one.reasons[0] for one in check.operators if one.states
+    )
 
 
 @pytest.mark.parametrize(
