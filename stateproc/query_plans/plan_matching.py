@@ -24,6 +24,7 @@ from stateproc.query_plans.plan_lineage import (
     Definition,
     definitions,
     in_order,
+    nearest_stateful,
     own_definition,
     returns_changes,
     stateful_before,
@@ -195,6 +196,7 @@ def matched_plans(old: CompiledPlan, new: CompiledPlan, given: Mapping[str, str]
     pairs += _paired(old, new, pairs, lambda side, node: timeless[side][node.id].state, by_table=False)
     pairs += _paired(old, new, pairs, lambda _, node: table_place(node), by_table=True)
     pairs += _converted(old, new, pairs, wide)
+    pairs += _by_neighbours(old, new, pairs)
     unknown = [pair.new.kind == SINK and table_schema(pair.new) is None for pair in pairs]
     pairs = [replace(pair, by_table=pair.by_table or sink) for pair, sink in zip(pairs, unknown, strict=True)]
     return PlanMatch(old, new, tuple(pairs)).without(())
@@ -310,9 +312,56 @@ def _paired(
         others = groups[1].get(place, [])
         if len(nodes) == len(others) == 1:
             made.append(Pair(nodes[0], others[0], by_table))
-        elif others:
+        elif others and nodes[0].kind not in TABLES:
             raise _ambiguous(old, nodes)
     return made
+
+
+def _by_neighbours(old: CompiledPlan, new: CompiledPlan, found: Sequence[Pair]) -> list[Pair]:
+    """Return the pairs of sources of one table by the nodes that read them, and of sinks by those that they read.
+
+    Flink before 1.18 has a source for each query that reads a table. One that only nodes without a counterpart read is
+    left out. Raises InvalidOption where neighbours do not say which is which.
+    """
+    taken = [{pair.old.id for pair in found}, {pair.new.id for pair in found}]
+    known = {pair.old.id: pair.new.id for pair in found}
+    groups: list[dict[tuple[str, str | None], list[PlanNode]]] = [{}, {}]
+    for side, plan in enumerate((old, new)):
+        for node in plan.nodes:
+            if node.kind in TABLES and node.id not in taken[side] and table_place(node) is not None:
+                groups[side].setdefault((node.kind, table_place(node)), []).append(node)
+    waiting = {node.id: node for place, nodes in groups[0].items() for node in nodes if place in groups[1]}
+    near = [_neighbours(plan) for plan in (old, new)]
+    made: list[Pair] = []
+    for node in waiting.values():
+        around = near[0].get(node.id, set())
+        wanted = {(known[one], side) for one, side in around if one in known}
+        others = groups[1][node.kind, table_place(node)]
+        fitting = [other for other in others if wanted and wanted <= near[1].get(other.id, set())]
+        if len(fitting) == 1:
+            made.append(Pair(node, fitting[0], by_table=True))
+        elif wanted or any(one in waiting for one, _ in around):
+            raise _ambiguous(old, groups[0][node.kind, table_place(node)])
+    if len({pair.new.id for pair in made}) < len(made):
+        raise _ambiguous(old, [pair.old for pair in made])
+    return made
+
+
+def _neighbours(plan: CompiledPlan) -> dict[int, set[tuple[int, int]]]:
+    """Return the nodes with state, and sinks, that read each source, with the number of their input; and what each sink
+    reads."""
+    before = stateful_before(plan)
+    found: dict[int, set[tuple[int, int]]] = {}
+    for node in plan.nodes:
+        if node.kind in STATELESS or node.kind == SCAN:
+            continue
+        for side, source in enumerate(node.sources):
+            for one in nearest_stateful(source, before):
+                if one.kind == SCAN:
+                    found.setdefault(one.id, set()).add((node.id, side))
+                if node.kind == SINK:
+                    found.setdefault(node.id, set()).add((one.id, 0))
+    return found
 
 
 def _given_pair(

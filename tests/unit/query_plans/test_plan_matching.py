@@ -13,10 +13,13 @@ import pytest
 import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.keygroups.operator_ids import operator_id
+from stateproc.query_plans.node_rules import node_uids
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, read_plan, row_type_types
 from stateproc.query_plans.plan_lineage import definitions
 from stateproc.query_plans.plan_matching import main_uid, matched_plans
 from tests.helpers.fixtures import FIXTURES
+from tests.helpers.flink.changed_plans import recorded
 from tests.helpers.planned_states import planned_job
 
 READS_EVERY_MODE = False
@@ -372,8 +375,52 @@ def test_several_nodes_of_one_definition_are_asked_for() -> None:
     plan = written("1.20", "plain")
     for pair in ((plan, twice(plan)), (twice(plan), plan), (twice(plan), twice(plan))):
         with pytest.raises(
-            InvalidOption, match=r"(?s)several operators compute the same.*: 1_source.*--map OLD-UID=NEW-UID"
+            InvalidOption, match=r"(?s)several operators compute the same.*: \d+_group-aggregate.*--map OLD-UID=NEW-UID"
         ):
+            matched_plans(*map(read_plan, pair), {})
+
+
+def together(*names: str) -> Json:
+    """The plans of changes of Flink 2.3 as one job, in which each query reads its table by a source of its own."""
+    nodes: list[Json] = []
+    edges: list[Json] = []
+    for name in names:
+        (found,) = [one for one in recorded() if f"{one.release}/{one.name}" == f"2.3/{name}"]
+        plan, shift = json.loads((found.folder / "old.json").read_text()), len(nodes)
+        nodes += [{**node, "id": node["id"] + shift} for node in plan["nodes"]]
+        edges += [
+            {**edge, "source": edge["source"] + shift, "target": edge["target"] + shift} for edge in plan["edges"]
+        ]
+    return {"flinkVersion": "2.3", "nodes": nodes, "edges": edges}
+
+
+def test_sources_and_sinks_of_one_table_are_matched_by_what_is_beside_them() -> None:
+    # Flink before 1.18 has a source for each query. The order is another one, and one query is gone.
+    old, new = read_plan(together("same", "groups", "argument")), read_plan(together("argument", "same"))
+    match = matched_plans(old, new, {})
+    before, after = ({operator_id(uid): uid for node in plan.nodes for uid in node_uids(plan, node).values()}
+                     for plan in (old, new))  # fmt: skip
+    numbers = [node.id for node in old.nodes if node.kind == "stream-exec-table-source-scan"]
+    assert len(numbers) == 3
+    moved = {before[one]: uid for one, uid in match.operator_ids.items()}
+    shift = len(together("argument")["nodes"])
+    assert moved[f"{numbers[0]}_source"] == f"{shift + numbers[0]}_source"
+    assert moved[f"{numbers[2]}_source"] == "1_source" and f"{numbers[1]}_source" not in moved
+    sinks = [node.id for node in old.nodes if node.kind == "stream-exec-sink"]
+    assert moved[f"{sinks[0]}_sink"] == f"{shift + sinks[0]}_sink" and f"{sinks[1]}_sink" not in moved
+    assert set(after) >= {operator_id(uid) for uid in moved.values()}
+
+
+def test_sources_that_become_one_are_asked_for() -> None:
+    """Two positions are not those of one source."""
+    plan = together("same", "groups")
+    first, second = [node["id"] for node in plan["nodes"] if node["type"].startswith("stream-exec-table-source-scan")]
+    one = json.loads(json.dumps(plan))
+    one["nodes"] = [node for node in one["nodes"] if node["id"] != second]
+    for edge in one["edges"]:
+        edge["source"] = first if edge["source"] == second else edge["source"]
+    for pair in ((plan, one), (one, plan)):
+        with pytest.raises(InvalidOption, match="or read or write one table"):
             matched_plans(*map(read_plan, pair), {})
 
 
