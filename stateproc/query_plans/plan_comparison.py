@@ -62,9 +62,9 @@ def comparable(plan: CompiledPlan, *, types: bool) -> CompiledPlan:
 
 
 def _timeless(attributes: dict[str, Any]) -> dict[str, Any]:
-    states, settings = attributes.get("state"), attributes.get("configuration")
-    if isinstance(states, list):
-        attributes["state"] = [{**one, "ttl": None} if isinstance(one, dict) else one for one in states]
+    # Flink before 1.18 says nothing of states; their names follow from the type of the node.
+    attributes.pop("state", None)
+    settings = attributes.get("configuration")
     if isinstance(settings, dict):
         attributes["configuration"] = {name: value for name, value in settings.items() if name != TTL_OPTION}
     return attributes

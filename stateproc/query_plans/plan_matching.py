@@ -28,6 +28,7 @@ from stateproc.query_plans.plan_lineage import (
     own_definition,
     returns_changes,
     stateful_before,
+    table_of,
     table_place,
     table_schema,
 )
@@ -342,9 +343,23 @@ def _by_neighbours(old: CompiledPlan, new: CompiledPlan, found: Sequence[Pair]) 
             made.append(Pair(node, fitting[0], by_table=True))
         elif wanted or any(one in waiting for one, _ in around):
             raise _ambiguous(old, groups[0][node.kind, table_place(node)])
-    if len({pair.new.id for pair in made}) < len(made):
-        raise _ambiguous(old, [pair.old for pair in made])
+    _refuse_several_to_one(old, new, made)
     return made
+
+
+def _refuse_several_to_one(old: CompiledPlan, new: CompiledPlan, made: Sequence[Pair]) -> None:
+    """Raise InvalidOption for several sources or sinks of a table that become one: each has its own positions."""
+    by_new: dict[int, list[Pair]] = {}
+    for pair in made:
+        by_new.setdefault(pair.new.id, []).append(pair)
+    for pairs in by_new.values():
+        if len(pairs) > 1:
+            shown, uid = ", ".join(main_uid(old, pair.old) for pair in pairs), main_uid(new, pairs[0].new)
+            raise InvalidOption(
+                f"several operators of {table_of(pairs[0].new)} become one, {uid}: {shown}",
+                advice=f"say whose positions it has: --map {main_uid(old, pairs[0].old)}={uid}; where another one was "
+                "further, what reads that gets rows again, and where it was not as far, it misses some",
+            )
 
 
 def _neighbours(plan: CompiledPlan) -> dict[int, set[tuple[int, int]]]:
@@ -375,6 +390,8 @@ def _given_pair(
     one, two = node_of_uid(old, before), node_of_uid(new, after)
     if one.kind == two.kind and texts[0][one.id].state == texts[1][two.id].state:
         return Pair(one, two)
+    if one.kind == two.kind and one.kind in TABLES and table_place(one) == table_place(two) is not None:
+        return Pair(one, two, by_table=True)
     frame = wide[0][one.id].frame
     if frame and frame == wide[1][two.id].frame and is_convertible(one) and is_convertible(two):
         return _conversion(one, two, wide)

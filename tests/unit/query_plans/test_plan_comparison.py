@@ -311,3 +311,23 @@ def test_a_longer_time_to_live_changes_nothing(job: Path, tmp_path: Path) -> Non
     writer = SavepointWriter.from_existing_savepoint(None, target)
     writer.evolve(timed(job / "old.json", "1 h"), timed(job / "old.json", "2 h"))
     assert "time to live" not in str(writer.plan()) and "converted" not in str(writer.plan())
+
+
+def test_a_plan_of_flink_1_16_goes_on_with_one_of_2_3(tmp_path: Path) -> None:
+    """`tests/vectors/older-plan.tar.xz`: the same queries, run by Flink 1.16 and planned anew by 2.3.
+
+    Flink 1.16 has a source for each query that reads a table, Flink 2.3 one for all: the user says which it is.
+    """
+    with tarfile.open(ROOT / "tests/vectors/older-plan.tar.xz") as archive:
+        archive.extractall(tmp_path)
+    old = tmp_path / "older-plan"
+    empty = ["52_deduplicate", "59_deduplicate"]  # The planner of Flink 2 says more about them.
+    with pytest.raises(InvalidOption, match="orders` become one, 1_source: 1_source, 6_source, .*, 43_source"):
+        evolved(old, empty=empty)
+    writer = evolved(old, empty=empty, mapped={"1_source": "1_source", "18_source": "16_source"})
+    target = str(writer.with_flink_version("2.3").write(tmp_path / "target"))
+    assert stateproc.open(target).verify().is_intact
+    for kind, state in (("join", "left-records"), ("normalize", "deduplicate-state"), ("aggregate", "accState")):
+        before = values(old, str(old / "savepoint"), str(old / "old.json"), kind, state)
+        after = values(old, target, str(old / "new.json"), kind, state)
+        assert sorted(map(_plain, before)) == sorted(map(_plain, after)) and len(before) > 2, (kind, state)

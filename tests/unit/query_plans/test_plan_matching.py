@@ -384,9 +384,9 @@ def together(*names: str) -> Json:
     """The plans of changes of Flink 2.3 as one job, in which each query reads its table by a source of its own."""
     nodes: list[Json] = []
     edges: list[Json] = []
-    for name in names:
+    for name, _, version in (name.partition("/") for name in names):
         (found,) = [one for one in recorded() if f"{one.release}/{one.name}" == f"2.3/{name}"]
-        plan, shift = json.loads((found.folder / "old.json").read_text()), len(nodes)
+        plan, shift = json.loads((found.folder / f"{version or 'old'}.json").read_text()), len(nodes)
         nodes += [{**node, "id": node["id"] + shift} for node in plan["nodes"]]
         edges += [
             {**edge, "source": edge["source"] + shift, "target": edge["target"] + shift} for edge in plan["edges"]
@@ -413,15 +413,21 @@ def test_sources_and_sinks_of_one_table_are_matched_by_what_is_beside_them() -> 
 
 def test_sources_that_become_one_are_asked_for() -> None:
     """Two positions are not those of one source."""
-    plan = together("same", "groups")
+    plan = together("filter/old", "filter/new")
     first, second = [node["id"] for node in plan["nodes"] if node["type"].startswith("stream-exec-table-source-scan")]
     one = json.loads(json.dumps(plan))
     one["nodes"] = [node for node in one["nodes"] if node["id"] != second]
     for edge in one["edges"]:
         edge["source"] = first if edge["source"] == second else edge["source"]
-    for pair in ((plan, one), (one, plan)):
-        with pytest.raises(InvalidOption, match="or read or write one table"):
-            matched_plans(*map(read_plan, pair), {})
+    with pytest.raises(InvalidOption, match="become one, 1_source: 1_source, ") as caught:
+        matched_plans(read_plan(plan), read_plan(one), {})
+    assert "--map 1_source=1_source" in str(caught.value)
+    # The others are left out then.
+    uid = f"{second}_source"
+    match = matched_plans(read_plan(plan), read_plan(one), {uid: "1_source"})
+    assert match.operator_ids[operator_id(uid)] == "1_source" and operator_id("1_source") not in match.operator_ids
+    with pytest.raises(InvalidOption, match="or read or write one table"):
+        matched_plans(read_plan(one), read_plan(plan), {})
 
 
 def test_a_user_says_which_is_which_if_it_does_the_same() -> None:
