@@ -75,7 +75,8 @@ def _plain(value: Any) -> str:
     if isinstance(value, dict):
         return str([(name, _plain(one)) for name, one in value.items()])
     if isinstance(value, list | tuple):
-        return str([_plain(one) for one in value])
+        is_map = bool(value) and all(isinstance(one, tuple) for one in value)  # Its entries are in any order.
+        return str(sorted(map(_plain, value)) if is_map else [_plain(one) for one in value])
     return repr(value)
 
 
@@ -322,7 +323,7 @@ def test_a_plan_of_flink_1_16_goes_on_with_one_of_2_3(tmp_path: Path) -> None:
         archive.extractall(tmp_path)
     old = tmp_path / "older-plan"
     empty = ["52_deduplicate", "59_deduplicate"]  # The planner of Flink 2 says more about them.
-    with pytest.raises(InvalidOption, match="orders` become one, 1_source: 1_source, 6_source, .*, 43_source"):
+    with pytest.raises(InvalidOption, match="orders` become one, 1_source: 1_source, 6_source"):
         evolved(old, empty=empty)
     writer = evolved(old, empty=empty, mapped={"1_source": "1_source", "18_source": "16_source"})
     target = str(writer.with_flink_version("2.3").write(tmp_path / "target"))
