@@ -333,16 +333,22 @@ def _by_neighbours(old: CompiledPlan, new: CompiledPlan, found: Sequence[Pair]) 
                 groups[side].setdefault((node.kind, table_place(node)), []).append(node)
     waiting = {node.id: node for place, nodes in groups[0].items() for node in nodes if place in groups[1]}
     near = [_neighbours(plan) for plan in (old, new)]
+    beside: dict[tuple[tuple[str, str | None], tuple[int, int]], list[PlanNode]] = {}
+    for place, nodes in groups[1].items():
+        for node in nodes:
+            for one in near[1].get(node.id, ()):
+                beside.setdefault((place, one), []).append(node)
     made: list[Pair] = []
     for node in waiting.values():
         around = near[0].get(node.id, set())
         wanted = {(known[one], side) for one, side in around if one in known}
-        others = groups[1][node.kind, table_place(node)]
-        fitting = [other for other in others if wanted and wanted <= near[1].get(other.id, set())]
+        place = node.kind, table_place(node)
+        each = [beside.get((place, one), []) for one in wanted]
+        fitting = [other for other in min(each, key=len, default=[]) if wanted <= near[1][other.id]]
         if len(fitting) == 1:
             made.append(Pair(node, fitting[0], by_table=True))
         elif wanted or any(one in waiting for one, _ in around):
-            raise _ambiguous(old, groups[0][node.kind, table_place(node)])
+            raise _ambiguous(old, groups[0][place])
     _refuse_several_to_one(old, new, made)
     return made
 
