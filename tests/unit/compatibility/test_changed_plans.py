@@ -36,10 +36,10 @@ def test_the_verdict_is_what_came_of_it(name: str) -> None:
     assert any(line.startswith(word) for line in outcome.splitlines() for word in words), (outcome, thrown)
 
 
-REFUSED = frozenset(
-    "argument function added where filter groups distinct most direction over shape".split()
-    + ["key type", "join kind", "join key", "first to last"]
-)
+REFUSED = (
+    "argument", "function", "added", "where", "filter", "groups", "distinct", "most", "direction", "over", "shape",
+    "key type", "join kind", "join key", "first to last",
+)  # fmt: skip
 """Changes that `evolve` refuses until a user says what begins without state."""
 
 
@@ -51,7 +51,7 @@ def test_evolve_refuses_or_converts_what_flink_gets_wrong(name: str) -> None:
     plans = str(found.folder / "old.json"), str(found.folder / "new.json")
     if found.name in REFUSED:
         assert found.outcome != RIGHT
-        with pytest.raises(InvalidOption, match="would begin without state|did not compute"):
+        with pytest.raises(InvalidOption, match=r"would begin without state|did not compute"):
             writer.evolve(*plans)
         return
     plan = str(writer.evolve(*plans).plan())
