@@ -1,21 +1,37 @@
 """Decide whether a release, and a state backend, read the files of a snapshot: `_metadata`, state handles, tables.
 
+Flink reads a file that `_metadata` names by a whole path at that path, and any other one beside `_metadata`.
+
 Canonical savepoints of Flink 1.13 and later are restored by every backend, all else by the one that wrote it. Of a
 changelog that is what is materialized; the log itself every backend replays. Measured with Flink 1.20 and 2.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 
-from stateproc.errors import InvalidOption
+from stateproc.errors import CorruptSnapshot, InvalidOption, MissingFile, SnapshotError, UntrustedPath
 from stateproc.flink_versions import Release
-from stateproc.metadata.handles import CANONICAL_TYPE, ChangelogHandle, IncrementalHandle, KeyedHandle, KeyGroupsHandle
+from stateproc.metadata.handles import (
+    CANONICAL_TYPE,
+    ByteStreamHandle,
+    ChangelogHandle,
+    EmptySegmentHandle,
+    IncrementalHandle,
+    KeyedHandle,
+    KeyGroupsHandle,
+    RelativeFileHandle,
+)
 from stateproc.metadata.snapshot_kind import first_reading_release
+from stateproc.metadata.walk import SEGMENT, StreamUse, walk_operator
 from stateproc.model.config_snapshots import ADVICE, FIRST_WITHOUT, config_snapshot_note, config_snapshot_states
 from stateproc.model.operator import Operator
 from stateproc.model.snapshot import SnapshotContents
+from stateproc.storage import FileSource, open_handle
+from stateproc.storage.concurrency import map_in_order
+from stateproc.storage.uris import join, normalize
 
 _VERSION = "java.lang.IllegalArgumentException: Unrecognized checkpoint version number: {0}"
 _CHECKSUM = "org.rocksdb.RocksDBException: unknown checksum type"
@@ -28,6 +44,9 @@ _OF_TABLES = (
 )
 _OF_FULL = "java.lang.IllegalStateException: Unexpected key-group in restore."
 _OF_HEAP = f"{_STATE}.BackendBuildingException: Caught unexpected exception."
+_NO_FILE = "java.io.FileNotFoundException: {0}"
+_AT_ONCE, _PER_TASK = 16, 64
+"""Threads that look for files, and files that each looks for, one after another."""
 _HANDLE = "java.lang.IllegalStateException: Reading invalid KeyedStateHandle, type: {0}"
 
 
@@ -55,6 +74,11 @@ def snapshot_obstacle(snapshot: SnapshotContents, release: Release) -> Obstacle 
 
 def operator_obstacle(snapshot: SnapshotContents, operator: Operator, release: Release) -> Obstacle | None:
     """Return why the release does not read the state files of an operator; None if it does."""
+    files = _files(operator)
+    parts = [files[at : at + _PER_TASK] for at in range(0, len(files), _PER_TASK)]
+    lost = next(filter(None, map_in_order(partial(_first_lost, operator), parts, _AT_ONCE)), None)
+    if lost is not None:
+        return lost
     for problem in operator.problems:
         place = f" [{problem.where}]" if str(problem.where) else ""
         return Obstacle(f"{problem.message}{place}", None, problem.advice or f"stateproc verify {snapshot.path}")
@@ -79,6 +103,52 @@ def operator_obstacle(snapshot: SnapshotContents, operator: Operator, release: R
             f"stateproc upgrade --flink-version {release} {snapshot.path} TARGET",
         )
     return None
+
+
+def _files(operator: Operator) -> list[StreamUse]:
+    """The files of an operator, each once."""
+    uses = {use.handle: use for use in walk_operator(operator.metadata)}
+    return [use for handle, use in uses.items() if not isinstance(handle, ByteStreamHandle | EmptySegmentHandle)]
+
+
+def _first_lost(operator: Operator, uses: Iterable[StreamUse]) -> Obstacle | None:
+    return next(filter(None, (_lost(operator, use) for use in uses)), None)
+
+
+def _lost(operator: Operator, use: StreamUse) -> Obstacle | None:
+    """Return why Flink does not find a file, or not all of it. Where nothing here may look for it, nothing is known."""
+    handle = use.handle
+    try:
+        source = open_handle(handle, operator.location, whole=use.role != SEGMENT)
+        if not isinstance(source, FileSource):
+            return None
+        if use.role == SEGMENT:  # A handle counts the plain bytes of a compressed segment.
+            source = replace(source, size=0)
+        source.check_exists()
+    except UntrustedPath:
+        return None
+    except (MissingFile, CorruptSnapshot) as error:
+        return Obstacle(
+            str(error.at(operator=operator.display)).partition("\n")[0], _NO_FILE.format(_path(error)), _advice(error)
+        )
+    if not isinstance(handle, RelativeFileHandle):
+        return None
+    beside = join(operator.location.directory_uri, handle.path)
+    if normalize(source.name) == normalize(beside):
+        return None
+    return Obstacle(
+        f"a file that Flink reads at {beside} is at {source.name}",
+        _NO_FILE.format(beside),
+        f"stateproc copy {operator.location.directory_uri} TARGET, which takes it along",
+    )
+
+
+def _path(error: SnapshotError) -> str:
+    return str(error.where.file)
+
+
+def _advice(error: SnapshotError) -> str:
+    return error.advice or "use another snapshot"
 
 
 def check_backend(name: str | None) -> str | None:

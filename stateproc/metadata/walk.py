@@ -16,6 +16,9 @@ from stateproc.metadata.handles import (
 )
 from stateproc.metadata.snapshot import OperatorEntry, SnapshotMetadata, SubtaskState
 
+SEGMENT = "changelog segment"
+"""The role of a file of a log."""
+
 
 class StreamUse(NamedTuple):
     """A stream handle and its role, such as "managed keyed" or "rocksdb shared 000012.sst".
@@ -35,15 +38,20 @@ class StreamUse(NamedTuple):
 def walk_stream_handles(metadata: SnapshotMetadata) -> Iterator[StreamUse]:
     """Yield all stream handles of ``metadata`` in file order; a shared file once for each reference."""
     for operator in metadata.operators:
-        if operator.coordinator is not None:
-            coordinator = operator.coordinator
-            yield StreamUse(operator, None, "coordinator", coordinator, coordinator.size)
-        for subtask in operator.subtasks:
-            for role, handle in _of_subtask(subtask):
-                yield StreamUse(operator, subtask.index, role, handle, handle.size)
-            for channel in (*subtask.input_channels, *subtask.output_channels):
-                role = f"channel {channel.direction}"
-                yield StreamUse(operator, subtask.index, role, channel.stream, channel.size)
+        yield from walk_operator(operator)
+
+
+def walk_operator(operator: OperatorEntry) -> Iterator[StreamUse]:
+    """Yield all stream handles of an operator in file order; a shared file once for each reference."""
+    if operator.coordinator is not None:
+        coordinator = operator.coordinator
+        yield StreamUse(operator, None, "coordinator", coordinator, coordinator.size)
+    for subtask in operator.subtasks:
+        for role, handle in _of_subtask(subtask):
+            yield StreamUse(operator, subtask.index, role, handle, handle.size)
+        for channel in (*subtask.input_channels, *subtask.output_channels):
+            role = f"channel {channel.direction}"
+            yield StreamUse(operator, subtask.index, role, channel.stream, channel.size)
 
 
 def file_bytes(metadata: SnapshotMetadata) -> int:
@@ -71,7 +79,7 @@ def _of_keyed(role: str, handle: KeyedHandle) -> Iterator[tuple[str, StreamHandl
         yield from ((f"rocksdb shared {name}", stream) for name, stream in handle.shared)
         yield from ((f"rocksdb private {name}", stream) for name, stream in handle.private)
     elif isinstance(handle, FileChangelogHandle):
-        yield from (("changelog segment", stream) for _, stream in handle.segments)
+        yield from ((SEGMENT, stream) for _, stream in handle.segments)
     elif isinstance(handle, ChangelogHandle):
         for inner in (*handle.materialized, *handle.non_materialized):
             yield from _of_keyed(role, inner)
