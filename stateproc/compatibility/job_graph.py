@@ -31,8 +31,8 @@ _BRANCH = re.compile(r"^[\s:+|-]*-\s")
 _MAX_BYTES = 64 << 20
 _ADVICE = "give what Flink's REST API returns for /jobs/<id>, or what getExecutionPlan() returns"
 _NOT_FOUND = (
-    "neither its id nor its name is in the job graph: it is chained to another operator, or the job does not have "
-    "it, which a snapshot of the job (--like) would say"
+    "it is not found in the job graph by its id, and by no name: it is chained to another operator, or the job does "
+    "not have it, which a snapshot of the job (--like) would say"
 )
 
 
@@ -108,15 +108,22 @@ def _names(text: str) -> Iterator[str]:
 
 
 def with_job_graph(operators: Iterable[DeclaredOperator], vertices: Sequence[JobVertex]) -> list[DeclaredOperator]:
-    """Return the operators with the parallelism that they have in a job graph; one that is not found says so."""
+    """Return the operators with the parallelism that they have in a job graph.
+
+    One whose name is known, and not in the graph either, is left out: the job does not have it. One without a known
+    name, or whose name several vertices have, says that it is not compared.
+    """
     by_id = {vertex.operator_id: vertex for vertex in vertices if vertex.operator_id is not None}
     by_name: dict[str, list[JobVertex]] = {}
     for vertex in vertices:
         for name in vertex.names:
             by_name.setdefault(name, []).append(vertex)
-    return [
-        _placed(one, by_id.get(one.operator_id), by_name.get(one.name, ()) if one.name else ()) for one in operators
-    ]
+    found = []
+    for one in operators:
+        own, named = by_id.get(one.operator_id), by_name.get(one.name, []) if one.name else []
+        if own is not None or named or not one.name:
+            found.append(_placed(one, own, named))
+    return found
 
 
 def _placed(operator: DeclaredOperator, by_id: JobVertex | None, by_name: Sequence[JobVertex]) -> DeclaredOperator:

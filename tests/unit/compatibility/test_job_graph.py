@@ -71,7 +71,7 @@ def test_another_max_parallelism_is_refused(folder: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_an_operator_that_is_not_found_is_named(folder: Path, tmp_path: Path, form: str) -> None:
+def test_an_operator_that_is_not_found_is_dropped(folder: Path, tmp_path: Path, form: str) -> None:
     def edit(vertex: dict[str, Any]) -> None:
         vertex["id"] = "0" * 32
         for key in ("name", "description", "type", "contents"):
@@ -79,10 +79,17 @@ def test_an_operator_that_is_not_found_is_named(folder: Path, tmp_path: Path, fo
                 vertex[key] = vertex[key].replace("last per key", "something else")
 
     found = check(folder, tmp_path / "job.json", form, edit)
-    (reason,) = operator(found, "lasts").reasons
-    assert "neither its id nor its name is in the job graph" in reason
-    assert operator(found, "counts").reasons == ()  # By its name.
-    assert found.restores
+    assert operator(found, "lasts").verdict is Verdict.DROPPED and not found.restores
+    assert operator(found, "counts").verdict is Verdict.AS_IS  # By its name.
+
+
+def test_a_name_of_several_vertices_says_nothing(folder: Path, tmp_path: Path) -> None:
+    def edit(vertex: dict[str, Any]) -> None:
+        vertex["type"] = vertex["contents"] = "last per key"
+
+    found = check(folder, tmp_path / "job.json", "execution-plan", edit)
+    assert "by no name" in operator(found, "lasts").reasons[0]
+    assert operator(found, "counts").verdict is Verdict.DROPPED
 
 
 def test_names_of_chained_operators_are_taken_apart(tmp_path: Path) -> None:
@@ -102,9 +109,7 @@ def test_an_operator_without_a_name_is_found_by_its_id_only(folder: Path, tmp_pa
     file.write_text(json.dumps({"nodes": [{"id": 1, "type": "", "contents": "", "parallelism": 1000}]}))
     unnamed = next(item for item in fixtures() if item.name == "1.20/tiny-rocksdb-full")
     check = unnamed.open().check(job=file)
-    assert check.restores and any(
-        "neither its id nor its name" in one.reasons[0] for one in check.operators if one.states
-    )
+    assert check.restores and any("by no name" in one.reasons[0] for one in check.operators if one.states)
 
 
 @pytest.mark.parametrize(
