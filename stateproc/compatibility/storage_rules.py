@@ -12,7 +12,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from stateproc.errors import CorruptSnapshot, InvalidOption, MissingFile, SnapshotError, UntrustedPath
+from stateproc.errors import (
+    CorruptSnapshot,
+    InvalidOption,
+    MisplacedFile,
+    MissingFile,
+    UnsupportedSnapshot,
+    UntrustedPath,
+)
 from stateproc.flink_versions import Release
 from stateproc.metadata.handles import (
     CANONICAL_TYPE,
@@ -125,12 +132,12 @@ def _lost(operator: Operator, use: StreamUse) -> Obstacle | None:
         if use.role == SEGMENT:  # A handle counts the plain bytes of a compressed segment.
             source = replace(source, size=0)
         source.check_exists()
-    except UntrustedPath:
-        return None
-    except (MissingFile, CorruptSnapshot) as error:
-        return Obstacle(
-            str(error.at(operator=operator.display)).partition("\n")[0], _NO_FILE.format(_path(error)), _advice(error)
-        )
+    except (MissingFile, CorruptSnapshot, UnsupportedSnapshot) as error:
+        if isinstance(error, UnsupportedSnapshot | UntrustedPath) and not isinstance(error, MisplacedFile):
+            return None
+        reason, _, _ = str(error.at(operator=operator.display)).partition("\n")
+        thrown = _NO_FILE.format(error.where.file) if isinstance(error, MissingFile) else None
+        return Obstacle(reason, thrown, error.advice or "use another snapshot")
     if not isinstance(handle, RelativeFileHandle):
         return None
     beside = join(operator.location.directory_uri, handle.path)
@@ -141,14 +148,6 @@ def _lost(operator: Operator, use: StreamUse) -> Obstacle | None:
         _NO_FILE.format(beside),
         f"stateproc copy {operator.location.directory_uri} TARGET, which takes it along",
     )
-
-
-def _path(error: SnapshotError) -> str:
-    return str(error.where.file)
-
-
-def _advice(error: SnapshotError) -> str:
-    return error.advice or "use another snapshot"
 
 
 def check_backend(name: str | None) -> str | None:

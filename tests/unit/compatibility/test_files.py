@@ -47,7 +47,9 @@ def test_a_file_that_ends_early_is_refused(tmp_path: Path) -> None:
     copy = SnapshotCopy(KNOWN["2.3/tiny-rocksdb-full"], tmp_path)
     table = copy.files("rocksdb private")[-1]
     table.write_bytes(table.read_bytes()[:-1])
-    assert "bytes where the snapshot says" in refused(copy.open().check(flink_version="2.3"))
+    check = copy.open().check(flink_version="2.3")
+    assert "bytes where the snapshot says" in refused(check)
+    assert all(operator.exception is None for operator in check.operators)  # The file is there.
 
 
 def test_files_that_a_checkpoint_shares_with_a_claimed_savepoint_are_not_found(tmp_path: Path) -> None:
@@ -56,6 +58,8 @@ def test_files_that_a_checkpoint_shares_with_a_claimed_savepoint_are_not_found(t
     allowed = {"allowed_roots": found.options["allowed_roots"]}
     check = stateproc.open(found.path, **allowed).check(flink_version="1.20")
     assert "a file that Flink reads at " in refused(check)
+    # Whether these files may be read makes no difference to Flink.
+    assert refused(stateproc.open(found.path).check(flink_version="1.20"))
     assert any(one.fix and one.fix.startswith("stateproc copy ") for one in check.operators)
     copied = SavepointWriter.from_existing_savepoint(None, found.path, {"allowedRoots": found.options["allowed_roots"]})
     assert stateproc.open(copied.write(tmp_path / "copy")).check(flink_version="1.20").restores
