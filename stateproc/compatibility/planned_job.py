@@ -13,7 +13,7 @@ from stateproc.compatibility.declared_job import KEYED, VALUE, DeclaredOperator,
 from stateproc.compatibility.expected_job import as_stored, stored_serializers
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.query_plans.node_rules import node_uids, query_names
+from stateproc.query_plans.node_rules import node_uids
 from stateproc.query_plans.node_states import NodeState, node_states
 from stateproc.query_plans.plan_comparison import comparable
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode
@@ -44,11 +44,9 @@ def planned_operators(
         old_plan: The plan of the job that wrote the snapshot.
 
     Raises:
-        InvalidOption: A plan is not as Flink writes it, or the old one is not that of the snapshot.
+        InvalidOption: A plan is not as Flink writes it.
     """
     old = {operator.operator_id: operator for operator in before}
-    if old_plan is not None:
-        query_names(old_plan, old)
     meanings = None if old_plan is None else _Meanings(old_plan, plan)
     stateful = stateful_operators(plan)
     found = []

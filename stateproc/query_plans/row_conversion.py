@@ -243,29 +243,28 @@ def key_columns(new: NewQuery, pair: Pair) -> tuple[tuple[str, LogicalType, Logi
     Raises:
         InvalidOption: The operator would find its state by columns that are written in another way.
     """
-    for _, name, old, to in _other_types(pair, found_by(pair.old), found_by(pair.new)):
+    for name, old, to in _types_of(pair, found_by(pair.old), found_by(pair.new)):
         _check_found(new, pair, name, old, to, is_found=is_same(old, to))
-    before, after = operator_key(pair.old), operator_key(pair.new)
-    for _, name, old, to in _other_types(pair, before, after):
+    both = operator_key(pair.old), operator_key(pair.new)
+    for name, old, to in _types_of(pair, *both):
         _check_found(new, pair, name, old, to, is_found=is_same(old, to) or is_written_alike(old, to))
-    keyed = [
-        [one for one in columns if one[0] == 0] for columns in (before, after)
-    ]  # A join has the key of the left side.
-    if not any(not is_same(old, to) for _, _, old, to in _other_types(pair, *keyed)):
+    # A join has the key of its left side.
+    keyed = [[one for one in columns if one[0] == 0] for columns in both]
+    if all(is_same(old, to) for _, old, to in _types_of(pair, *keyed)):
         return ()
-    return tuple((name, old, to) for _, name, old, to in _other_types(pair, *keyed, all_columns=True))
+    return tuple(_types_of(pair, *keyed, unchanged=True))
 
 
-def _other_types(
-    pair: Pair, before: Sequence[tuple[int, int]], after: Sequence[tuple[int, int]], *, all_columns: bool = False
-) -> Iterator[tuple[int, str, LogicalType, LogicalType]]:
-    """Yield the columns whose types are written in another way, or all: input, name, old and new type."""
+def _types_of(
+    pair: Pair, before: Sequence[tuple[int, int]], after: Sequence[tuple[int, int]], *, unchanged: bool = False
+) -> Iterator[tuple[str, LogicalType, LogicalType]]:
+    """Yield the names of columns, with their old and new types; ``unchanged``: those whose plans have one type, too."""
     for (side, was), (_, at) in zip(before, after, strict=False):
         (name,) = pair.new.chosen(pair.new.input(side), [at])
         pair.old.chosen(pair.old.input(side), [was])
         old, to = _types(pair.old, side)[was], _types(pair.new, side)[at]
-        if all_columns or old != to:
-            yield side, name, column_type(pair.old, name, old), column_type(pair.new, name, to)
+        if unchanged or old != to:
+            yield name, column_type(pair.old, name, old), column_type(pair.new, name, to)
 
 
 def _check_found(new: NewQuery, pair: Pair, name: str, old: LogicalType, to: LogicalType, *, is_found: bool) -> None:

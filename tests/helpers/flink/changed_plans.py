@@ -124,16 +124,17 @@ class Recorded:
 
 
 @cache
-def _unpacked() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="changed-plans-"))
+def _unpacked() -> tempfile.TemporaryDirectory[str]:
+    """What was recorded; the directory is removed with the process."""
+    folder = tempfile.TemporaryDirectory(prefix="changed-plans-")
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extractall(folder.name, filter="data")
     return folder
 
 
 def recorded() -> Iterator[Recorded]:
     """Yield what was recorded."""
-    folder = _unpacked()
+    folder = Path(_unpacked().name)
     for key, outcome in json.loads((folder / "outcomes.json").read_text()).items():
         release, _, name = key.partition("/")
         yield Recorded(name, release, folder / key, outcome)
