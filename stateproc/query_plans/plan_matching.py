@@ -321,7 +321,7 @@ def _paired(
 def _by_neighbours(old: CompiledPlan, new: CompiledPlan, found: Sequence[Pair]) -> list[Pair]:
     """Return the pairs of sources of one table by the nodes that read them, and of sinks by those that they read.
 
-    Flink before 1.18 has a source for each query that reads a table. One that only nodes without a counterpart read is
+    Flink 1.16 has a source for each query that reads a table. One that only nodes without a counterpart read is
     left out. Raises InvalidOption where neighbours do not say which is which.
     """
     taken = [{pair.old.id for pair in found}, {pair.new.id for pair in found}]

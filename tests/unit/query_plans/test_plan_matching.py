@@ -395,7 +395,7 @@ def together(*names: str) -> Json:
 
 
 def test_sources_and_sinks_of_one_table_are_matched_by_what_is_beside_them() -> None:
-    # Flink before 1.18 has a source for each query. The order is another one, and one query is gone.
+    # Flink 1.16 has a source for each query. The order is another one, and one query is gone.
     old, new = read_plan(together("same", "groups", "argument")), read_plan(together("argument", "same"))
     match = matched_plans(old, new, {})
     before, after = ({operator_id(uid): uid for node in plan.nodes for uid in node_uids(plan, node).values()}
