@@ -33,10 +33,11 @@ def fixtures_path(release: str) -> str:
     return compiled(release, "fixtures", [*core_folders(release), *modern])
 
 
-def restoring_path(release: str) -> str:
-    """The class path of the jobs that read restored state back or go on with it; other jobs' classes are on it, too."""
+def jobs_path(release: str) -> str:
+    """The class path of the jobs that read restored state back or go on with it, and of those of queries."""
     modern = [JOBS / "modern", JOBS / f"modern_{_line(release)}"]
-    return compiled(release, "fixtures", [*core_folders(release), *modern, JOBS / "restoring", JOBS / "continuing"])
+    folders = [*core_folders(release), *modern, *(JOBS / name for name in ("restoring", "continuing", "planned"))]
+    return os.pathsep.join([str(JOBS / "planned"), compiled(release, "fixtures", folders)])
 
 
 def core_folders(release: str) -> list[Path]:

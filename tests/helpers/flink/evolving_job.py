@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,8 +9,8 @@ from pathlib import Path
 from stateproc import SavepointWriter
 from stateproc.query_plans.plan_file import read_plan
 from stateproc.query_plans.plan_matching import main_uid
-from tests.helpers.flink.compilation import JAVA, JOBS, compiled, core_folders
-from tests.helpers.quick_java import QUICK_JAVA
+from tests.helpers.flink.compilation import jobs_path
+from tests.helpers.flink.programs import run_program
 
 RELEASES = {"1.20": ("1.20", "1.20"), "2.3": ("2.3", "2.3"), "1.20 to 2.3": ("1.20", "2.3")}
 """The releases that run the old and the new query."""
@@ -39,16 +37,12 @@ class EvolvingJob:
         return len(set(self.releases)) > 1
 
     def do(self, *lines: tuple[str, ...], version: str = "new") -> None:
-        """Run lines of planned.Evolving in one JVM, of the release of a version of the query."""
+        """Run lines of planned.Evolving by the release of a version of the query."""
         release = self.releases[version == "new"]
-        classes = compiled(release, "fixtures", [*core_folders(release), JOBS / "planned"])
-        path = os.pathsep.join([str(JOBS / "planned"), classes])
         file = self.folder / f"lines-{self._runs}"
         self._runs += 1
         file.write_text("".join("\t".join(line) + "\n" for line in lines))
-        command = [*JAVA, *QUICK_JAVA, "-cp", path, "planned.Evolving", str(file)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[-4000:]
+        run_program(jobs_path(release), "planned.Evolving", self.folder / "flink.log", file)
 
     def path(self, name: str) -> str:
         return str(self.folder / name)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.helpers.flink.compilation import JAVA, restoring_path
-from tests.helpers.quick_java import QUICK_JAVA
+from tests.helpers.flink.compilation import jobs_path
+from tests.helpers.flink.programs import run_program
 
 BACKENDS = ("hashmap", "rocksdb")
 PARALLELISMS = (1, 2, 5)
@@ -148,10 +147,10 @@ class Restored:
         return {name: run.error for name, run in {"header": self.header, **named}.items() if run.error is not None}
 
 
-def restore(release: str, specs: Iterable[Spec], root: Path, limit: int = 60) -> dict[str, Restored]:
+def restore(release: str, specs: Iterable[Spec], root: Path) -> dict[str, Restored]:
     """Has Flink restore each savepoint under each of its backends and parallelisms, all in one JVM.
 
-    A job that takes more than `limit` seconds has failed.
+    A job that takes more than a minute has failed.
     Non-restored state is not allowed, so that every operator with state has to be in the spec. What fails fails
     alone and is reported in its result. `root` is an empty directory to work in.
     """
@@ -160,22 +159,7 @@ def restore(release: str, specs: Iterable[Spec], root: Path, limit: int = 60) ->
     root.mkdir(parents=True)
     plan = root / "specs.json"
     plan.write_text(json.dumps([asdict(spec) for spec in specs]))
-    log = root / "flink.log"
-    with log.open("w") as out:
-        seconds = f"-Drestoring.limit={1000 * limit}"
-        command = [
-            *JAVA,
-            *QUICK_JAVA,
-            seconds,
-            "-cp",
-            restoring_path(release),
-            "restoring.Restorer",
-            str(plan),
-            str(root),
-        ]
-        code = subprocess.run(command, check=False, stdout=out, stderr=subprocess.STDOUT).returncode
-    if code:
-        raise RuntimeError(f"the JVM ended with {code}:\n{log.read_text()[-4000:]}")
+    run_program(jobs_path(release), "restoring.Restorer", root / "flink.log", plan, root)
     return {spec.name: _restored(spec, root / spec.name) for spec in specs}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -18,8 +17,8 @@ from pyspark.sql import functions as F
 
 import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter, types
-from tests.helpers.flink.compilation import JAVA, restoring_path
-from tests.helpers.quick_java import QUICK_JAVA
+from tests.helpers.flink.compilation import jobs_path
+from tests.helpers.flink.programs import run_program
 
 # Real Flink runs queries that go on from savepoints, whoever wrote them (see README.md, "Queries that go on").
 
@@ -33,15 +32,10 @@ QueryResults = dict[str, list[list[Any]]]
 
 
 class Queries:
-    """One JVM with one Flink cluster, which runs a job of all queries whenever it is asked to."""
+    """Runs a job of all queries in real Flink whenever it is asked to."""
 
     def __init__(self, release: str, root: Path) -> None:
-        self._root = root
-        command = [*JAVA, *QUICK_JAVA, "-cp", restoring_path(release), "continuing.Continuing", str(root)]
-        self._log = (root / "flink.log").open("w")
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True
-        )
+        self._root, self._path = root, jobs_path(release)
 
     def begin(self, name: str, orders: Iterable[Order]) -> Path:
         """The savepoint of a job that has seen these orders."""
@@ -55,26 +49,13 @@ class Queries:
     def _run(self, name: str, backend: str, orders: Iterable[Order], savepoint: str | None) -> QueryResults:
         rows = self._root / f"{name}.orders"
         rows.write_text("".join("\t".join(map(_text, order)) + "\n" for order in orders))
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write("\t".join((name, backend, str(rows), savepoint or "-")) + "\n")
-        self._process.stdin.flush()
-        if self._process.stdout.readline().strip() != name:
-            raise RuntimeError(f"the JVM ended:\n{(self._root / 'flink.log').read_text()[-4000:]}")
+        arguments = (self._root, name, backend, rows, savepoint or "-")
+        run_program(self._path, "continuing.Continuing", self._root / "flink.log", *arguments)
         refused = self._root / f"{name}.error"
         if refused.is_file():
             raise AssertionError(refused.read_text())
         lines = [json.loads(line) for line in (self._root / f"{name}.jsonl").read_text().splitlines()]
         return _by_query(lines)
-
-    def __enter__(self) -> Queries:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Ends the JVM."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(60)
-        self._log.close()
 
 
 def _text(value: object) -> str:
@@ -245,14 +226,14 @@ def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> di
     written: dict[str, str] = {}
     for release in RELEASES:
         (root / release).mkdir()
-        with Queries(release, root / release) as queries:
-            begun = Savepoint(str(queries.begin("begun", BEFORE)))
-            if not written:
-                written["changed"] = changed(spark, begun).write(root / "changed")
-            written["made"] = made(spark, begun).write(root / f"made-{release}")
-            for name, path in written.items():
-                for backend in BACKENDS:
-                    found[release, name, backend] = queries.go_on(f"{name}-{backend}", backend, path, AFTER)
+        queries = Queries(release, root / release)
+        begun = Savepoint(str(queries.begin("begun", BEFORE)))
+        if not written:
+            written["changed"] = changed(spark, begun).write(root / "changed")
+        written["made"] = made(spark, begun).write(root / f"made-{release}")
+        for name, path in written.items():
+            for backend in BACKENDS:
+                found[release, name, backend] = queries.go_on(f"{name}-{backend}", backend, path, AFTER)
     return found
 
 

@@ -1,12 +1,10 @@
 package continuing;
 
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
@@ -22,10 +20,9 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.types.Row;
 
 /**
- * Runs the queries, one job after another on one cluster, as lines of standard input say: name, state backend, file of
- * orders, savepoint to begin with (or -), divided by tabs. DIRECTORY/name.jsonl holds what the queries told, or
- * name.error why Flink refused. Without a savepoint to begin with, the job idles behind its orders, a savepoint is
- * taken, and its path is in name.savepoint. A line is answered by its name on standard output.
+ * Runs a job of the queries. Arguments: a directory, name, state backend, file of orders, savepoint to begin with (or -).
+ * DIRECTORY/name.jsonl holds what the queries told, or name.error why Flink refused. Without a savepoint to begin with,
+ * the job idles after its orders, a savepoint is taken, and its path is in name.savepoint.
  */
 public final class Continuing {
     private static final int PARALLELISM = 2;
@@ -46,24 +43,16 @@ public final class Continuing {
                         .setNumTaskManagers(1)
                         .setNumSlotsPerTaskManager(PARALLELISM)
                         .build();
-        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        List<String> told;
+        String ending = ".jsonl";
         try (MiniCluster flink = new MiniCluster(cluster)) {
             flink.start();
-            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                String[] parts = line.split("\t");
-                List<String> told;
-                String ending = ".jsonl";
-                try {
-                    told = run(flink, parts, root);
-                } catch (Exception | LinkageError refused) {
-                    told = causes(refused);
-                    ending = ".error";
-                }
-                Files.write(root.resolve(parts[0] + ending), told);
-                System.out.println(parts[0]);
-            }
+            told = run(flink, Arrays.copyOfRange(arguments, 1, arguments.length), root);
+        } catch (Exception | LinkageError refused) {
+            told = causes(refused);
+            ending = ".error";
         }
-        System.exit(0);
+        Files.write(root.resolve(arguments[1] + ending), told);
     }
 
     private static List<String> run(MiniCluster flink, String[] parts, Path root) throws Exception {

@@ -17,6 +17,7 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.table.api.PlanReference;
 import org.apache.flink.table.api.bridge.java.StreamStatementSet;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
+import org.apache.flink.table.api.internal.TableEnvironmentImpl;
 
 /**
  * Runs the lines of a file, one after another, their parts divided by tabs.
@@ -34,7 +35,9 @@ public final class Evolving {
         for (String line : Files.readAllLines(Paths.get(arguments[0]))) {
             String[] parts = line.split("\t");
             if (parts[0].equals("compile")) {
-                String plan = tables(parts[1], environment("hashmap", "-")).all.compilePlan().asJsonString();
+                Tables tables = tables(parts[1], environment("hashmap", "-"));
+                numberFromOne(tables.environment);
+                String plan = tables.all.compilePlan().asJsonString();
                 Files.write(Paths.get(parts[2]), plan.getBytes(StandardCharsets.UTF_8));
                 continue;
             }
@@ -52,7 +55,6 @@ public final class Evolving {
                 System.setOut(console);
             }
         }
-        System.exit(0);
     }
 
     private static void run(String[] parts) throws Exception {
@@ -122,6 +124,14 @@ public final class Evolving {
         StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(1, configuration);
         env.setMaxParallelism(128);
         return env;
+    }
+
+    /** Nodes of plans are numbered on and on by a JVM, whichever plan they are of. */
+    private static void numberFromOne(StreamTableEnvironment environment) throws Exception {
+        ClassLoader planner = ((TableEnvironmentImpl) environment).getPlanner().getClass().getClassLoader();
+        Class.forName("org.apache.flink.table.planner.plan.nodes.exec.ExecNodeContext", true, planner)
+                .getMethod("resetIdCounter")
+                .invoke(null);
     }
 
     private static Tables tables(String script, StreamExecutionEnvironment env) throws Exception {
