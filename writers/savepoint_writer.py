@@ -14,7 +14,7 @@ from stateproc.flink_versions import DEFAULT, Release
 from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.options import open_arguments, parse_options
 from stateproc.options.definition import option_texts
-from stateproc.query_plans.aggregate_conversion import STATE, aggregate_conversion
+from stateproc.query_plans.aggregate_conversion import aggregate_conversion, state_of
 from stateproc.query_plans.plan_comparison import TimeToLive
 from stateproc.query_plans.plan_matching import Pair
 from stateproc.query_plans.query_evolution import query_evolution
@@ -311,14 +311,15 @@ class SavepointWriter(SinkEdits):
 
     def _convert_aggregate(self, operator: ExistingOperator, pair: Pair) -> None:
         """Give the accumulators of an aggregate the types of other calls. Raises InvalidOption, NotFound."""
-        if STATE not in operator.header.names:
+        name = state_of(pair.old)
+        if name not in operator.header.names:
             return  # No row has come yet.
-        state, names = operator.header.keyed(STATE), operator.operator.context.row_names
+        state, names = operator.header.keyed(name), operator.operator.context.row_names
         value = (state if names is None else names.applied(state)).value
         if not isinstance(value, RowData):
             raise InvalidOption(f"{pair.old.label} has accumulators that are no rows", advice="give the job's plan")
         made = aggregate_conversion(pair, value)
-        operator.edits.set_type(STATE, TypeChange(made.value, made.renames, made.assignments), of_elements=False)
+        operator.edits.set_type(name, TypeChange(made.value, made.renames, made.assignments), of_elements=False)
 
     def _convert_rows(
         self, operator: ExistingOperator, pair: Pair, conversions: Sequence[RowConversion | None]

@@ -13,16 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateproc.errors import InvalidOption, Where
-from stateproc.query_plans.node_rules import buffer_names, function_of
+from stateproc.query_plans.node_rules import aggregate_calls, buffer_names, function_of
 from stateproc.query_plans.plan_comparison import goes_on
-from stateproc.query_plans.plan_file import PlanNode, row_type_types
+from stateproc.query_plans.plan_file import PlanNode, row_type_names, row_type_types
+from stateproc.query_plans.plan_lineage import AGGREGATES, GROUPS, WINDOWS
 from stateproc.query_plans.plan_matching import MADE_OF, Pair
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
 from stateproc.types import RowData as row_data
 
-STATE = "accState"
+STATES = {GROUPS: "accState", WINDOWS: "window-aggs"}
+"""The states with the accumulators."""
 _WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _FLOATING = ("FLOAT", "DOUBLE")
 _MOST_DIGITS = 38
@@ -54,13 +56,13 @@ def aggregate_conversion(pair: Pair, old: RowData) -> AggregateConversion:
         InvalidOption: The accumulators are not those of the old calls, or a new call has some of another kind.
     """
     kept = pair.kept or ()
-    before, after = pair.old.items("aggCalls"), pair.new.items("aggCalls")
+    before, after = aggregate_calls(pair.old), aggregate_calls(pair.new)
     starts = _starts(before)
     if starts[-1] != len(old.types):
         raise InvalidOption(
             f"{pair.old.label} has accumulators of {starts[-1]} fields by its plan, and of {len(old.types)} in the "
             "snapshot",
-            where=Where(state=STATE),
+            where=Where(state=state_of(pair.old)),
             advice="give the plan that the job ran",
         )
     types: list[LogicalType] = []
@@ -86,7 +88,7 @@ def aggregate_conversion(pair: Pair, old: RowData) -> AggregateConversion:
 
 def call_words(pair: Pair) -> list[str]:
     """Return what becomes of each call."""
-    kept, before, after = pair.kept or (), pair.old.items("aggCalls"), pair.new.items("aggCalls")
+    kept, before, after = pair.kept or (), aggregate_calls(pair.old), aggregate_calls(pair.new)
     words = [
         f"{call_text(pair.new, call)} {_kept_as(pair, call, before[source])}"
         for call, source in zip(after, kept, strict=True)
@@ -127,15 +129,15 @@ def _wider(pair: Pair, call: Any, source: Any) -> list[LogicalType] | None:
 
 def _typed(node: PlanNode, call: Any) -> list[Any]:
     """Return the types of a call's result and arguments; whether they may be null changes no accumulator."""
-    types = row_type_types(node.sources[0].attributes.get("outputType"))
-    node.chosen(node.input(), call.get("argList") or [])
+    types = row_type_types(_input_type(node))
+    node.chosen(row_type_names(_input_type(node)), call.get("argList") or [])
     found = [call.get("type"), *(types[at] for at in call.get("argList") or [])]
     return [one.removesuffix(" NOT NULL") if isinstance(one, str) else one for one in found]
 
 
 def new_calls(pair: Pair) -> list[Any]:
     """Return the calls of the new node that the old one does not have, and that do not follow from others."""
-    calls = enumerate(zip(pair.new.items("aggCalls"), pair.kept or (), strict=True))
+    calls = enumerate(zip(aggregate_calls(pair.new), pair.kept or (), strict=True))
     return [call for number, (call, source) in calls if source is None and _origin(pair, number) is None]
 
 
@@ -143,12 +145,12 @@ def _origin(pair: Pair, number: int) -> str | None:
     """Return of which calls a new one is made; None for one that is kept or begins."""
     if (pair.kept or ())[number] is not None or _derived(pair, number, lambda source, at: "") is None:
         return None
-    return " and ".join(sorted(MADE_OF[function_of(pair.new.items("aggCalls")[number])]))
+    return " and ".join(sorted(MADE_OF[function_of(aggregate_calls(pair.new)[number])]))
 
 
 def _alike(pair: Pair, number: int) -> dict[str, int]:
     """Return the positions of the old calls over the same arguments by their functions."""
-    before = pair.old.items("aggCalls")
+    before = aggregate_calls(pair.old)
     return {function_of(before[at]): at for at in pair.alike[number]} if pair.alike else {}
 
 
@@ -160,7 +162,7 @@ def _derived(pair: Pair, number: int, buffer: Callable[[int, int], str]) -> list
         number: The call.
         buffer: Returns how a buffer of an old call is called in an expression.
     """
-    call, at, before = pair.new.items("aggCalls")[number], _alike(pair, number), pair.old.items("aggCalls")
+    call, at, before = aggregate_calls(pair.new)[number], _alike(pair, number), aggregate_calls(pair.old)
     function = function_of(call)
     if not MADE_OF.get(function, {""}) <= at.keys():
         return None
@@ -179,9 +181,21 @@ def _derived(pair: Pair, number: int, buffer: Callable[[int, int], str]) -> list
 
 def call_text(node: PlanNode, call: Any) -> str:
     """Return a call as SQL has it."""
-    columns = node.chosen(node.input(), call.get("argList") or [])
+    names = row_type_names(_input_type(node))
+    columns = node.chosen(names, call.get("argList") or [])
     text, filter_ = f"{function_of(call)}({', '.join(columns) or '*'})", call.get("filterArg", -1)
-    return text if filter_ == -1 else f"{text} FILTER ({node.chosen(node.input(), [filter_])[0]})"
+    return text if filter_ == -1 else f"{text} FILTER ({node.chosen(names, [filter_])[0]})"
+
+
+def state_of(node: PlanNode) -> str:
+    """Return the name of an aggregate's state with its accumulators."""
+    return STATES[AGGREGATES[node.kind]]
+
+
+def _input_type(node: PlanNode) -> Any:
+    """Return the type of the rows that the calls are over; in two phases those that the first reads."""
+    local = node.at("localAggInputRowType")
+    return node.sources[0].attributes.get("outputType") if local is None else local
 
 
 def _starts(calls: Sequence[Any]) -> list[int]:

@@ -79,6 +79,31 @@ def accumulator_names(
     return unique_names(names)
 
 
+def aggregate_calls(node: PlanNode) -> list[Any]:
+    """Return the calls whose buffers are in an accumulator, in their order: HOP windows count their rows, too.
+
+    Whether the last row of a HOP window is gone is known by that count only, unless the query has it.
+    """
+    calls = node.items("aggCalls")
+    hops = node.at("windowing", "window", "type") == "HoppingWindow"
+    return [*calls, _COUNT_ROWS] if hops and not any(map(counts_rows, calls)) else calls
+
+
+def counts_rows(call: Any) -> bool:
+    """Whether a call is COUNT(*)."""
+    if not is_built_in(call) or call.get("argList") or call.get("distinct") is True:
+        return False
+    return call.get("filterArg", -1) == -1 and function_of(call) == "COUNT"
+
+
+def is_built_in(call: Any) -> bool:
+    """Whether a call is of a function of Flink; one of the user may have its name."""
+    return isinstance(call, dict) and isinstance(call.get("internalName"), str)
+
+
+_COUNT_ROWS = {"internalName": "$COUNT$1", "argList": [], "filterArg": -1, "type": "BIGINT NOT NULL"}
+
+
 def buffer_names(function: str) -> tuple[str, ...]:
     """Return what the buffers of a function hold that does not retract; "" for the result itself."""
     return _BUFFERS.get(function, ("",))
@@ -200,8 +225,7 @@ def _incremental_aggregate(node: PlanNode) -> OperatorNames:
 def _window_aggregate(node: PlanNode) -> OperatorNames:
     arguments, calls = node.at("localAggInputRowType"), node.items("aggCalls")
     retracts = node.at("needRetraction") is True
-    # Whether the last row of a HOP window is gone is known by a count of rows only.
-    hops = node.at("windowing", "window", "type") == "HoppingWindow"
+    hops = len(aggregate_calls(node)) > len(calls)
     accumulator = accumulator_names(
         node,
         calls,

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 from stateproc import types
 from stateproc.errors import UnsupportedSnapshot, not_found
 from stateproc.query_plans.aggregate_conversion import buffer_types, call_text
-from stateproc.query_plans.node_rules import NODE_RULES, accumulator_names, function_of, node_uids
+from stateproc.query_plans.node_rules import NODE_RULES, accumulator_names, function_of, is_built_in, node_uids
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_names, row_type_types, unique_names
 from stateproc.query_plans.plan_lineage import is_on
 from stateproc.query_plans.row_conversion import column_type
@@ -228,8 +228,7 @@ def _group_aggregate(node: PlanNode) -> Iterable[NodeState]:
     counted: list[bool] = []
     for index, call in enumerate(calls):
         own = index < len(retracted) and retracted[index] is True
-        is_own = not isinstance(call.get("internalName"), str)  # A function of the user, whatever its name is.
-        if is_own or call.get("distinct") is True or function_of(call) not in _KNOWN[own]:
+        if not is_built_in(call) or call.get("distinct") is True or function_of(call) not in _KNOWN[own]:
             raise _unsupported(node, f"{call_text(node, call)} has an accumulator that is not filled from rows")
         buffers = buffer_types(node, call, retracts=own)
         found += buffers

@@ -33,7 +33,7 @@ _FAMILY = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _FAM
 
 
 def comparable(plan: CompiledPlan, *, types: bool) -> CompiledPlan:
-    """Return a plan in which nodes are the same whether or not their state has a time to live.
+    """Return a plan in which nodes are the same whether or not their state has a time to live, or rows come in batches.
 
     Nodes whose columns are not traced stay as they are.
 
@@ -61,12 +61,15 @@ def comparable(plan: CompiledPlan, *, types: bool) -> CompiledPlan:
     return CompiledPlan(plan.flink_version, [made[node.id] for node in plan.nodes])
 
 
+_SETTINGS = (TTL_OPTION, "table.exec.mini-batch.enabled", "table.exec.mini-batch.size")
+
+
 def _timeless(attributes: dict[str, Any]) -> dict[str, Any]:
     # Flink before 1.18 says nothing of states; their names follow from the type of the node.
     attributes.pop("state", None)
     settings = attributes.get("configuration")
     if isinstance(settings, dict):
-        attributes["configuration"] = {name: value for name, value in settings.items() if name != TTL_OPTION}
+        attributes["configuration"] = {name: value for name, value in settings.items() if name not in _SETTINGS}
     return attributes
 
 

@@ -13,10 +13,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stateproc.query_plans.node_rules import aggregate_calls, counts_rows
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
 
 SCAN, SINK = "stream-exec-table-source-scan", "stream-exec-sink"
-AGGREGATE, JOIN = "stream-exec-group-aggregate", "stream-exec-join"
+JOIN = "stream-exec-join"
+GROUPS, WINDOWS = "groups", "windows"
+_GLOBAL = {"stream-exec-global-group-aggregate": GROUPS, "stream-exec-global-window-aggregate": WINDOWS}
+AGGREGATES = {"stream-exec-group-aggregate": GROUPS, "stream-exec-window-aggregate": WINDOWS, **_GLOBAL}
+"""Nodes whose state is a row of accumulators per group, or per group and window: in one phase, or after a local one,
+which has no state."""
 TABLES = {SCAN: ("scanTableSource", "table"), SINK: ("dynamicTableSink", "table")}
 """Nodes of tables, and where they say which one."""
 _PLACES = (
@@ -64,6 +70,7 @@ class Definition:
         calls: The calls of an aggregate over groups, in the order of their accumulators.
         kept: The columns of the rows that its state keeps, of each input.
         arguments: What each call is over, apart from its function.
+        local: What a local aggregate reads, over which the calls of the global one are.
     """
 
     rows: str
@@ -73,6 +80,7 @@ class Definition:
     calls: tuple[str, ...] = ()
     kept: tuple[tuple[str, ...], ...] = ()
     arguments: tuple[str, ...] = ()
+    local: Definition | None = None
 
 
 def definitions(plan: CompiledPlan) -> dict[int, Definition]:
@@ -245,29 +253,69 @@ def _passing(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
     (before,) = inputs
     kind, version, attributes, settings = own_definition(node)
     own = [kind, version, {name: value for name, value in attributes.items() if name != "outputType"}, settings]
-    rows = before.rows if node.kind == "stream-exec-exchange" else _text(own, before.rows)
-    return Definition(rows, before.columns, _text(rows, before.columns))
+    rows = before.rows if node.kind in _SAME_ROWS else _text(own, before.rows)
+    return Definition(rows, before.columns, _text(rows, before.columns), local=before.local)
+
+
+_SAME_ROWS = ("stream-exec-exchange", "stream-exec-mini-batch-assigner")
 
 
 _OF_FUNCTION = ("internalName", "syntax", "type")
 """Parts of a call that say which function of its arguments it is."""
 
 
-def _group_aggregate(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
-    """The state is a row of accumulators per group: of the calls in their order, over columns of the input."""
-    calls = node.items("aggCalls")
-    if not all(isinstance(call, dict) for call in calls):
+def _aggregate(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
+    """The state is a row of accumulators per group, of windows also per window: of the calls in their order, over
+    columns of the input. In two phases it is that of the second, over columns of the input of the first."""
+    calls, windows = aggregate_calls(node), node.items("namedWindowProperties")
+    if not all(isinstance(one, dict) for one in (*calls, *windows)):
         return None
     (before,) = inputs
-    keys = _all_at(node, before.columns, node.items("grouping"))
-    made = [_call(node, before.columns, call) for call in calls]
-    rows = _text(node.kind, before.rows, keys)
-    rest = _rest(node, "grouping", "aggCalls", "generateUpdateBefore")
+    grouped = (before, before.local) if node.kind in _GLOBAL else (_groups(node, before), before)
+    groups, over = grouped
+    if groups is None or over is None:
+        return None
+    keys = _all_at(node, groups.columns, node.items("grouping"))
+    made = [_call(node, over.columns, call) for call in calls]
+    rows = _text(groups.rows, keys, node.at("windowing", "window", "type"))
+    rest = _rest(node, "grouping", "aggCalls", "generateUpdateBefore", "localAggInputRowType", *_OF_WINDOWS)
     state = _text(rows, made, rest)
     rest[1].pop("aggCallNeedRetractions", None)
-    columns = (*keys, *(_text(rows, call) for call in made))
-    over = tuple(_text({name: value for name, value in call.items() if name not in _OF_FUNCTION}) for call in made)
-    return Definition(rows, columns, state, _text(rows, rest), tuple(map(_text, made)), arguments=over)
+    shown = [*made[: len(node.items("aggCalls"))], *(one.get("property") for one in windows)]
+    columns = (*keys, *(_text(rows, one) for one in shown))
+    arguments = tuple(_text({name: value for name, value in call.items() if name not in _OF_FUNCTION}) for call in made)
+    return Definition(rows, columns, state, _text(rows, rest), tuple(map(_text, made)), arguments=arguments)
+
+
+def _local_aggregate(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
+    """Return the groups with their accumulators of some rows, which the global aggregate merges."""
+    (before,) = inputs
+    groups, calls = _groups(node, before), aggregate_calls(node)
+    if groups is None or not all(isinstance(call, dict) for call in calls):
+        return None
+    keys = _all_at(node, groups.columns, node.items("grouping"))
+    made = _text(groups.rows, [_call(node, before.columns, call) for call in calls], _rest(node))
+    columns = (*keys, *(_text(made, number) for number in range(len(node.columns) - len(keys))))
+    return Definition(groups.rows, columns, made, local=before)
+
+
+_OF_WINDOWS = ("windowing", "namedWindowProperties")
+_WINDOW_COLUMNS = ("timeAttributeIndex", "windowStart", "windowEnd")
+
+
+def _groups(node: PlanNode, before: Definition) -> Definition | None:
+    """Return rows in groups, and in the windows that a node assigns or finds in their columns."""
+    windowing = node.at("windowing")
+    if AGGREGATES.get(node.kind.replace("local", "global")) == WINDOWS:
+        window = node.at("windowing", "window")
+        if not isinstance(window, dict) or node.at("windowing", "strategy") not in ("TimeAttribute", "WindowAttached"):
+            return None
+        places = {name: windowing[name] for name in _WINDOW_COLUMNS if name in windowing}
+        sessions = {"partition_key_indices": _all_at(node, before.columns, window.get("partition_key_indices") or [])}
+        traced = {name: at if at == -1 else _at(node, before.columns, at) for name, at in places.items()}
+        windowing = {**windowing, **traced, "window": {**window, **sessions}}
+    keys = _all_at(node, before.columns, node.items("grouping"))
+    return Definition(_text("groups", before.rows, keys, windowing), before.columns, "")
 
 
 def _join(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
@@ -298,9 +346,24 @@ def _unique_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
     (before,) = inputs
     keys = _all_at(node, before.columns, node.items("uniqueKeys"))
     condition = _over(node, node.at("filterCondition"), before.columns)
-    rest = _rest(node, "uniqueKeys", "filterCondition")
+    rest = _rest(node, "uniqueKeys", "filterCondition", *_of_changes_only(node))
     rows = _text(node.kind, before.rows, keys, condition, rest, _times(node, before))
     return _keeper(rows, [_text(rows, column) for column in before.columns], [], inputs)
+
+
+def _of_changes_only(node: PlanNode) -> Iterator[str]:
+    """Yield the attributes of a deduplication that decide how its changes are written, and not what it keeps.
+
+    By processing time all that it keeps is rows (ProcTimeDeduplicateKeepLastRowFunction and …KeepFirstRowFunction),
+    the last ones unless neither their INSERT nor what they replace is needed.
+    """
+    if node.at("isRowtime") is False:
+        yield "outputInsertOnly"
+        if node.at("keepLastRow") is False or node.at("configuration", _INSERTS_OPTION) == "true":
+            yield "generateUpdateBefore"
+
+
+_INSERTS_OPTION = "table.exec.deduplicate.insert-update-after-sensitive-enabled"
 
 
 def _times(node: PlanNode, before: Definition) -> list[str]:
@@ -343,6 +406,8 @@ def _rest(node: PlanNode, *names: str) -> tuple[int, dict[str, Any], Any]:
 
 
 def _call(node: PlanNode, before: Sequence[str], call: Mapping[str, Any]) -> Any:
+    if counts_rows(call):
+        return {"internalName": "COUNT(*)"}
     filter_ = call.get("filterArg", -1)
     columns = _all_at(node, before, call.get("argList") or [])
     filtered = filter_ if filter_ == -1 else _at(node, before, filter_)
@@ -385,7 +450,8 @@ _DEFINED: Mapping[str, tuple[Callable[[PlanNode, Sequence[Definition]], Definiti
     SCAN: (_scan, 0),
     "stream-exec-calc": (_calc, 1),
     "stream-exec-watermark-assigner": (_watermark, 1),
-    AGGREGATE: (_group_aggregate, 1),
+    **dict.fromkeys(AGGREGATES, (_aggregate, 1)),
+    **dict.fromkeys((name.replace("global", "local") for name in _GLOBAL), (_local_aggregate, 1)),
     JOIN: (_join, 2),
     **dict.fromkeys(("stream-exec-deduplicate", "stream-exec-changelog-normalize"), (_unique_rows, 1)),
     **dict.fromkeys(_RANKS, (_rank, 1)),

@@ -12,11 +12,11 @@ from typing import Any
 
 from stateproc.errors import InvalidOption, not_found
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.query_plans.node_rules import NODE_RULES, function_of, node_uids
+from stateproc.query_plans.node_rules import NODE_RULES, aggregate_calls, function_of, is_built_in, node_uids
 from stateproc.query_plans.plan_comparison import comparable
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
 from stateproc.query_plans.plan_lineage import (
-    AGGREGATE,
+    AGGREGATES,
     SCAN,
     SINK,
     STATELESS,
@@ -92,6 +92,8 @@ class PlanMatch:
         found: dict[str, str] = {}
         for pair in self.pairs:
             uids = node_uids(self.new, pair.new)
+            if pair.old.kind != pair.new.kind:
+                found[operator_id(main_uid(self.old, pair.old))] = main_uid(self.new, pair.new)
             for transformation, uid in node_uids(self.old, pair.old).items():
                 if transformation in uids and not (pair.by_table and transformation == MATERIALIZER):
                     found[operator_id(uid)] = uids[transformation]
@@ -225,7 +227,7 @@ MADE_OF = {"AVG": {"SUM", "COUNT"}, "SUM": {"AVG"}, "COUNT": {"AVG"}}
 
 def _follows(pair: Pair) -> bool:
     """Whether a call of the new node may follow from those of the old one over the same arguments."""
-    before, after = pair.old.items("aggCalls"), pair.new.items("aggCalls")
+    before, after = aggregate_calls(pair.old), aggregate_calls(pair.new)
     return any(
         MADE_OF.get(function_of(call), {""}) <= {function_of(before[at]) for at in alike}
         for call, alike in zip(after, pair.alike, strict=True)
@@ -264,7 +266,7 @@ def _parts(definition: Definition) -> frozenset[tuple[int, str]]:
 
 def _conversion(one: PlanNode, two: PlanNode, texts: Sequence[Mapping[int, Definition]]) -> Pair:
     before, after = texts[0][one.id], texts[1][two.id]
-    if one.kind == AGGREGATE:
+    if one.kind in AGGREGATES:
         alike = tuple(tuple(at for at, text in enumerate(before.arguments) if text == over) for over in after.arguments)
         return Pair(one, two, kept=positions(before.calls, after.calls), alike=alike)
     return Pair(one, two, columns=tuple(positions(*each) for each in zip(before.kept, after.kept, strict=True)))
@@ -285,11 +287,11 @@ def positions(before: Sequence[str], after: Sequence[str]) -> tuple[int | None, 
 def is_convertible(node: PlanNode) -> bool:
     """Whether the state of a node of one frame is converted. Of an aggregate, whether its accumulators are values of
     their own, without views of many and without a count of rows that are retracted."""
-    if node.kind != AGGREGATE:
+    if node.kind not in AGGREGATES:
         return True
-    calls = node.items("aggCalls")
+    calls = aggregate_calls(node)
     retracted = node.at("needRetraction") is True or any(one is True for one in node.items("aggCallNeedRetractions"))
-    plain = all(isinstance(call, dict) and not call.get("distinct") for call in calls)
+    plain = all(is_built_in(call) and not call.get("distinct") for call in calls)
     return bool(calls) and plain and not retracted and all(function_of(call) in CONVERTIBLE for call in calls)
 
 
@@ -307,7 +309,7 @@ def _paired(
         for node in plan.nodes:
             text = None if node.id in taken[side] or node.kind in STATELESS else of(side, node)
             if text is not None:
-                groups[side].setdefault((node.kind, text), []).append(node)
+                groups[side].setdefault((AGGREGATES.get(node.kind, node.kind), text), []).append(node)
     made: list[Pair] = []
     for place, nodes in groups[0].items():
         others = groups[1].get(place, [])

@@ -1,4 +1,5 @@
-"""State gets or loses a time to live: real Flink goes on with the same queries under the other setting."""
+"""State gets or loses a time to live, rows come in batches, aggregates get two phases: real Flink goes on with the same
+queries under the other setting."""
 
 from __future__ import annotations
 
@@ -63,19 +64,41 @@ SECOND: Rows = {
     "payments": [(2, "card"), (6, "cash"), (5, None)],
     "customers": [(3, "Cid", "Rome"), (1, "Zed", "Rome"), (2, "Bea", "Oslo")],
 }
-CHANGES = {"on": ("0 ms", "1 d"), "off": ("36 h", "0 ms")}
+TTL = "SET 'table.exec.state.ttl' = '{}';\n"
+BATCHES = """SET 'table.exec.mini-batch.enabled' = 'true';
+SET 'table.exec.mini-batch.allow-latency' = '1 s';
+SET 'table.exec.mini-batch.size' = '3';
+SET 'table.optimizer.agg-phase-strategy' = '{}_PHASE';
+"""
+CHANGES = {
+    "ttl on": (TTL.format("0 ms"), TTL.format("1 d")),
+    "ttl off": (TTL.format("36 h"), TTL.format("0 ms")),
+    "two phases": ("", BATCHES.format("TWO")),
+    "one phase": (BATCHES.format("TWO"), ""),
+    "batches": ("", BATCHES.format("ONE")),
+}
 
 
-def scripts(folder: Path, times: tuple[str, str]) -> list[str]:
+def scripts(folder: Path, settings: tuple[str, str]) -> list[str]:
     text = script(folder, FEEDS, QUERIES)
-    return [f"SET 'table.exec.state.ttl' = '{time}';\n{text}" for time in times]
+    return [setting + text for setting in settings]
 
 
 def feed(job: EvolvingJob, *parts: Rows) -> None:
     job.feed({name: [row for part in parts for row in part[name]] for name in FEEDS}, later=["orders"])
 
 
-@pytest.fixture(scope="module", params=[("1.20", "off"), ("2.3", "on")], ids=str)
+RUNS = [
+    ("1.20", "ttl off"),
+    ("2.3", "ttl on"),
+    ("1.20", "two phases"),
+    ("2.3", "two phases"),
+    ("2.3", "one phase"),
+    ("2.3", "batches"),
+]
+
+
+@pytest.fixture(scope="module", params=RUNS, ids=str)
 def flink(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EvolvingJob]:
     """The old setting has seen the first rows; `all` are the results of the new one over all rows."""
     release, change = request.param
@@ -88,10 +111,12 @@ def flink(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     yield made
 
 
-def test_queries_go_on_with_another_time_to_live(flink: EvolvingJob) -> None:
+def test_queries_go_on_under_another_setting(flink: EvolvingJob, request: pytest.FixtureRequest) -> None:
+    release, change = request.node.callspec.params["flink"]
+    lives = change.startswith("ttl")
     for form in SOURCES:
         writer = flink.writer(form).evolve(flink.path("old.json"), flink.path("new.json"))
-        assert str(writer.plan()).count("time to live") >= len(QUERIES)
+        assert str(writer.plan()).count("time to live") >= len(QUERIES) * lives
         writer.write(flink.path(f"evolved-{form}"))
     feed(flink, SECOND)
     flink.do(*(
@@ -103,9 +128,10 @@ def test_queries_go_on_with_another_time_to_live(flink: EvolvingJob) -> None:
         found = {name: table(old.get(name, []), new.get(name, [])) for name in QUERIES}
         assert found == {name: table(whole.get(name, [])) for name in QUERIES}, form
         assert all(Counter(whole[name]) != Counter(old.get(name, [])) for name in QUERIES if name != "first")
-    # Flink 2 does this by itself, older releases refuse the state.
-    if flink.releases[0] == "1.20":
-        assert "StateMigrationException" in Path(flink.path("untouched.error")).read_text()
-    else:
+    # Flink 2 gives state a time to live by itself, older releases refuse it.
+    if lives and release == "2.3":
         own = flink.changes("untouched")
         assert all(table(old.get(name, []), own.get(name, [])) == table(whole.get(name, [])) for name in QUERIES)
+    else:
+        expected = "StateMigrationException" if lives else "Cannot map checkpoint/savepoint state for operator"
+        assert expected in Path(flink.path("untouched.error")).read_text()

@@ -76,8 +76,17 @@ def _other(value: Any) -> Any:
 KEPT = {"id", "type", "description", "inputProperties", "uid", "state", "configuration", "outputType"}
 
 
-# Attributes that decide about the changes that a node emits, not about its state or its rows.
-OF_CHANGES = {("stream-exec-group-aggregate_1", "generateUpdateBefore")}
+# Attributes that decide about the changes that a node emits and when, not about its state or its rows, and the types of
+# what a local aggregate reads, beside its inputs.
+OF_CHANGES = {
+    ("stream-exec-group-aggregate_1", "generateUpdateBefore"),
+    ("stream-exec-global-group-aggregate_1", "generateUpdateBefore"),
+    ("stream-exec-global-group-aggregate_1", "localAggInputRowType"),
+    ("stream-exec-global-window-aggregate_1", "localAggInputRowType"),
+    ("stream-exec-mini-batch-assigner_1", "miniBatchInterval"),
+    ("stream-exec-deduplicate_1 by processing time", "outputInsertOnly"),
+    ("stream-exec-deduplicate_1 by processing time", "generateUpdateBefore"),
+}
 
 
 @pytest.mark.parametrize(("release", "case"), PLANS)
@@ -86,10 +95,11 @@ def test_every_attribute_is_part_of_what_a_node_computes(release: str, case: str
     before = definitions(read_plan(plan))
     tried: set[tuple[str, str]] = set()
     for index, node in enumerate(plan["nodes"]):
+        kind = node["type"] + " by processing time" * (node.get("isRowtime") is False)
         for name in node.keys() - KEPT:
-            if (node["type"], name) in tried:
+            if (kind, name) in tried:
                 continue
-            tried.add((node["type"], name))
+            tried.add((kind, name))
             made = copy.deepcopy(plan)
             made["nodes"][index][name] = _other(node[name])
             try:
@@ -98,7 +108,7 @@ def test_every_attribute_is_part_of_what_a_node_computes(release: str, case: str
             except InvalidOption:
                 continue  # Positions of columns that there are not.
             differing = {number for number in after if after[number] != before[number]}
-            assert (node["id"] in differing) != ((node["type"], name) in OF_CHANGES), (node["type"], name)
+            assert (node["id"] in differing) != ((kind, name) in OF_CHANGES), (kind, name)
             assert differing <= _consumers(changed, node["id"])
     assert len(tried) > 10
 
@@ -235,6 +245,10 @@ def _ttl(plan: Json) -> None:
 
 
 def _option(plan: Json) -> None:
+    _node(plan, "group-aggregate")["configuration"]["table.exec.async-state.enabled"] = "true"
+
+
+def _batches(plan: Json) -> None:
     _node(plan, "group-aggregate")["configuration"]["table.exec.mini-batch.enabled"] = "true"
 
 
@@ -251,8 +265,9 @@ def test_settings_and_types_that_decide_about_state(edit: Callable[[Json], objec
     assert number in [node.id for node in match.ended]
 
 
-def test_a_time_to_live_is_no_part_of_what_a_node_computes() -> None:
-    old, new = read_plan(written("2.3", "plain")), read_plan(change(_ttl))
+@pytest.mark.parametrize("edit", [_ttl, _batches])
+def test_a_time_to_live_and_batches_are_no_part_of_what_a_node_computes(edit: Callable[[Json], object]) -> None:
+    old, new = read_plan(written("2.3", "plain")), read_plan(change(edit))
     number = _node(written("2.3", "plain"), "group-aggregate")["id"]
     match = matched_plans(old, new, {})
     assert [pair.is_converted for pair in match.pairs if pair.old.id == number == pair.new.id] == [False]
