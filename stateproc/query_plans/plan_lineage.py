@@ -432,7 +432,9 @@ def _over(node: PlanNode, expression: Any, before: Sequence[str]) -> Any:
     if isinstance(expression, dict):
         if expression.get("kind") == _REF:
             return {"column": _at(node, before, expression.get("inputIndex"))}
-        return {name: _over(node, value, before) for name, value in expression.items()}
+        # Flink 2 writes no operands where there are none.
+        parts = {name: value for name, value in expression.items() if (name, value) != ("operands", [])}
+        return {name: _over(node, value, before) for name, value in parts.items()}
     return [_over(node, item, before) for item in expression] if isinstance(expression, list) else expression
 
 

@@ -226,18 +226,13 @@ def evolve(flink: EvolvingJob, form: str, target: str, *empty: str, fill: dict[s
     return plan
 
 
-def empty_of(flink: EvolvingJob) -> list[str]:
-    """What begins without state: the planner of Flink 2 says more about deduplication."""
-    return [flink.uid_of("new", "last", "deduplicate")] if flink.moves else []
-
-
 def fills(flink: EvolvingJob) -> dict[str, str]:
     return {f"{flink.uid_of('new', 'named', 'join')}.left.discount": "amount / 10"}
 
 
 def test_kept_rows_get_other_columns(flink: EvolvingJob) -> None:
     for form in SOURCES:
-        plan = evolve(flink, form, f"evolved-{form}", *empty_of(flink), fill=fills(flink))
+        plan = evolve(flink, form, f"evolved-{form}", fill=fills(flink))
         assert "discount = amount / 10 in rows from before" in plan and "title dropped" in plan, plan
     feed(flink, 1, SECOND)
     flink.do(*(
@@ -247,7 +242,7 @@ def test_kept_rows_get_other_columns(flink: EvolvingJob) -> None:
     for form in SOURCES:
         new = flink.changes(f"new-{form}")
         found, expected = {}, {}
-        for name in [name for name in QUERIES if not (flink.moves and name == "last")]:
+        for name in QUERIES:
             found[name] = table(before.get(name, []), new.get(name, []))
             expected[name] = table(whole.get(name, []))
         assert found == expected, form
@@ -257,5 +252,5 @@ def test_kept_rows_get_other_columns(flink: EvolvingJob) -> None:
 def test_a_column_that_is_never_null_needs_a_value(flink: EvolvingJob) -> None:
     uid = flink.uid_of("new", "named", "join")
     with pytest.raises(InvalidOption, match="keeps rows that get the column discount") as e:
-        evolve(flink, "canonical", "unfilled", *empty_of(flink), fill={})
+        evolve(flink, "canonical", "unfilled", fill={})
     assert f"--fill '{uid}.left.discount=EXPRESSION'" in str(e.value)
