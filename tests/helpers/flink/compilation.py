@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.helpers.flink.jars import home_of, jars, line_number
 from tests.helpers.paths import HELPERS
+from tests.helpers.quick_java import QUICK_JAVA
 
 JOBS = HELPERS / "flink" / "jobs"
 OPENED: tuple[str, ...] = (
@@ -62,7 +63,18 @@ def compiled(release: str, set_name: str, folders: Iterable[Path], java: int | N
         target = ["--release", str(java or (8 if line_number(release) < (2, 0) else 11))]
         with tempfile.TemporaryDirectory(dir=classes.parent) as fresh:
             built = Path(fresh) / "classes"
-            command = ["javac", *target, "-nowarn", "-Xlint:-options", "-proc:none", "-cp", path, "-d", str(built)]
+            command = [
+                "javac",
+                *(f"-J{option}" for option in QUICK_JAVA),
+                *target,
+                "-nowarn",
+                "-Xlint:-options",
+                "-proc:none",
+                "-cp",
+                path,
+                "-d",
+                str(built),
+            ]
             subprocess.run([*command, *map(str, sources)], check=True)
             if not classes.is_dir():  # somebody else may have been faster
                 built.rename(classes)

@@ -62,7 +62,8 @@ def _by_maven(maven: str, artifacts: Sequence[Artifact], alone: Sequence[Artifac
     )
     goals = ["dependency:copy-dependencies", *(["dependency:copy"] if alone else [])]
     command = [maven, "-q", "-B", "-f", str(project), *goals, "-DincludeScope=runtime"]
-    subprocess.run([*command, f"-DoutputDirectory={target}"], check=True)
+    environment = {**os.environ, "MAVEN_OPTS": " ".join((os.environ.get("MAVEN_OPTS", ""), *QUICK_JAVA))}
+    subprocess.run([*command, f"-DoutputDirectory={target}"], check=True, env=environment)
 
 
 def _elements(name: str, artifacts: Sequence[Artifact]) -> str:

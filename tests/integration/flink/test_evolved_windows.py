@@ -72,13 +72,14 @@ QUERIES = {
         "a BIGINT, b BIGINT",
         "b BIGINT",
     ),
+    "whole": (over(TUMBLE, "SUM(amount)", ""), over(TUMBLE, "SUM(amount)", ""), "a DOUBLE", "a DOUBLE"),
     "global": (over(TUMBLE, "MIN(id), MAX(id)", ""), over(TUMBLE, "MAX(id)", ""), "a BIGINT, b BIGINT", "b BIGINT"),
     "again": (
         per_window("MAX(total), SUM(m)", HOURS), per_window("SUM(m), MAX(total)", HOURS), "a DOUBLE, b BIGINT",
         "b BIGINT, a DOUBLE",
     ),
 }  # fmt: skip
-GLOBAL = ("global", "again")
+GLOBAL = ("whole", "global", "again")
 BEGUN = "begun"
 BEGINS = (over(HOP, "COUNT(*)"), over(HOP, "COUNT(*), MIN(id)"), "a BIGINT", "a BIGINT, b BIGINT")
 SINCE = {
