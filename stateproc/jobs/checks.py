@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from stateproc.compatibility.verdicts import Verdict
 from stateproc.errors import CheckFailed, InvalidOption, SnapshotError
 from stateproc.jobs.job_model import CheckSpec
 from stateproc.jobs.run_report import CheckResult
 from stateproc.jobs.source_tables import SourceTables
 from stateproc.snapshot import opening
 from stateproc.snapshot.snapshot import Snapshot
+
+_WORST = (Verdict.REFUSED, Verdict.MISREAD)
 
 
 def reads_target(check: CheckSpec) -> bool:
@@ -43,14 +46,19 @@ def check_target(checks: Iterable[CheckSpec], snapshot: Snapshot) -> list[CheckR
 
 
 def _restores(check: CheckSpec, snapshot: Snapshot) -> CheckResult:
-    """Answer whether the job restores the savepoint; ``like`` is in the store of the savepoint, or a local path."""
+    """Answer whether the job restores the savepoint; ``like`` is in the store of the savepoint, or a local path.
+
+    What else says what the job is are local files, and the states that it declares.
+    """
     like = check.values.get("like")
     options = snapshot.location.metadata.options if "://" in str(like) else None
     job = None if like is None else opening.open(str(like), storage_options=options)
-    result = snapshot.check(flink_version=check.subject, like=job)
+    said = {name: check.values.get(name) for name in ("to_plan", "from_plan", "expect", "job", "backend")}
+    result = snapshot.check(flink_version=check.subject, like=job, **said)
     wrong = [
         f"{operator.display} {state.name}: {state.verdict.value} ({'; '.join((*state.reasons, *state.losses))})"
-        for operator, state in result.states
+        # What begins or is dropped is often meant: first what fails, or is read as something else.
+        for operator, state in sorted(result.states, key=lambda one: one[1].verdict not in _WORST)
         if not state.is_right
     ]
     if result.restores:

@@ -245,6 +245,20 @@ def _check() -> dict[str, Any]:
                     **TEXT,
                     "description": "with `restores`: a snapshot of the job; default the job that wrote the base",
                 },
+                "to_plan": {**TEXT, "description": "with `restores`: the compiled plan of the job, of SQL: a file"},
+                "from_plan": {
+                    **TEXT,
+                    "description": "with `to_plan`: the compiled plan of the query whose state it is, under these uids",
+                },
+                "expect": {
+                    "type": "object",
+                    "description": "with `restores`: the states that the job declares, as `describe --expect` has them",
+                },
+                "job": {
+                    **TEXT,
+                    "description": "with `restores`: a file with the job graph as Flink prints it, for its parallelism",
+                },
+                "backend": {"enum": ["hashmap", "rocksdb"], "description": "with `restores`: the job's state backend"},
                 "on": {"enum": ["sources", "target"], "description": "what `sql` reads; default sources"},
                 **bounds,
             }

@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from stateproc.errors import CheckFailed, InvalidOption, MissingFile, NotFound, 
 from stateproc.jobs.job_run import execute_job
 from stateproc.writers.commit.commit import MANIFEST
 from tests.helpers.document_runs import environment
+from tests.helpers.paths import VECTORS
 
 SHOP = stateproc.bundled_snapshot("shop")
 UID = "orders-per-customer"
@@ -162,6 +164,41 @@ def test_a_check_answers_whether_a_job_restores_the_savepoint(tmp_path: Path) ->
     assert isinstance(outcome.error, CheckFailed)
     assert " other: dropped (the job declares no state of this name" in str(outcome.error)
     assert not Path(f"{tmp_path}/other").exists()
+
+
+EXPECTED = {"uid": "orders-a", "key": "Long", "states": []}
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ({"backend": "hashmap"}, ""),
+        ({"expect": {"operators": [EXPECTED]}}, "dropped (the job has no operator with this uid"),
+        ({"expect": {"operators": [{**EXPECTED, "key": "String"}]}}, "profile: refused (key: Long → String)"),
+    ],
+)
+def test_a_check_of_a_job_that_is_described(said: dict[str, Any], found: str, tmp_path: Path) -> None:
+    outcome = execute_job(_job(tmp_path, checks=[{"restores": "1.20", **said}]))
+    (check,) = outcome.report.checks
+    assert check.passed is (not found) and found in check.found, check.found
+    assert Path(outcome.report.target).exists() is (not found)
+
+
+def test_a_check_reads_the_plan_of_the_new_query(tmp_path: Path) -> None:
+    with tarfile.open(VECTORS / "wider-columns.tar.xz") as archive:
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(tmp_path)
+    old, new = (str(tmp_path / "wider-columns" / f"{name}.json") for name in ("old", "new"))
+    job = {
+        "job": "evolve",
+        "base": {"path": str(tmp_path / "wider-columns" / "savepoint")},
+        "changes": [{"evolve": {"from_plan": old, "to_plan": new}}],
+        "target": {"path": str(tmp_path / "next")},
+    }
+    outcome = execute_job({**job, "checks": [{"restores": "2.3", "to_plan": old}]})
+    assert isinstance(outcome.error, CheckFailed) and "accState: refused" in str(outcome.error)
+    report = stateproc.run_job({**job, "checks": [{"restores": "2.3", "to_plan": new}]})
+    assert [check.passed for check in report.checks] == [True]
 
 
 def test_checks_decide_before_there_is_a_savepoint(tmp_path: Path) -> None:
