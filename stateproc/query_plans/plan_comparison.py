@@ -136,7 +136,7 @@ def _family(written: str) -> str:
 
 def goes_on(old: LogicalType, new: LogicalType) -> bool:
     """Return whether all values of a type are values of another one, which is as wide or wider."""
-    if (old.nullable and not new.nullable) or old.attribute != new.attribute:
+    if (old.nullable and not new.nullable) or _time_kind(old) != _time_kind(new):
         return False
     for order in (_INTEGERS, _FLOATING):
         if old.kind in order and new.kind in order:
@@ -152,7 +152,12 @@ def goes_on(old: LogicalType, new: LogicalType) -> bool:
 
 def is_same(old: LogicalType, new: LogicalType) -> bool:
     """Return whether values of two types are written alike, and Flink takes one for the other."""
-    return old == new and old.attribute == new.attribute
+    return old == new and _time_kind(old) == _time_kind(new)
+
+
+def _time_kind(type_: LogicalType) -> str | None:
+    """Return whether a time is one of rows or of processing; serializers say of others that they are REGULAR."""
+    return None if type_.attribute == "REGULAR" else type_.attribute
 
 
 def is_written_alike(old: LogicalType, new: LogicalType) -> bool:

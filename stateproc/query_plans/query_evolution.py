@@ -43,7 +43,7 @@ class QueryEvolution:
         aggregates: Operator id → its aggregate, whose calls are others.
         rows: Operator id → its node, and how the rows of each input that it keeps get other columns.
         times: Operator id → its node, and what time to live the states of each input get or lose.
-        keys: Operator id → the type of its keys, which has other columns' types and the same bytes.
+        keys: Operator id → the type of its keys, whose columns have other types, as wide or wider.
         notes: What becomes of each node that holds state, in words.
     """
 

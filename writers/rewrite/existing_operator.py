@@ -21,6 +21,7 @@ from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, Keyed
 from stateproc.metadata.snapshot_kind import first_reading_release
 from stateproc.model.operator import Operator
 from stateproc.model.operator_context import OperatorContext
+from stateproc.model.raw_keyed import raw_keyed_parts
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import LayoutContext, Serializer, proxied_snapshot
@@ -31,6 +32,7 @@ from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.formats.keyed_file import KeyedStateHeader
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat
 from stateproc.writers.rewrite.kafka_offsets import OffsetsEdit
+from stateproc.writers.rewrite.key_evolution import KeyEvolution, is_rewritten, key_evolution
 from stateproc.writers.rewrite.kryo_conversion import (
     ConversionProblem,
     KryoConversion,
@@ -131,7 +133,7 @@ class Edits:
     ``offsets``: new offsets of a Kafka source, ``positions``: those of any source, in their order. ``cdc_classes``:
     classes in splits are named as Flink CDC 3.1 and later name them.
     ``elements``: edits of rows of operator states. ``element_types``: other types of their elements. ``emptied``:
-    operator states that lose all elements. ``key``: another type of the keys, of the same bytes.
+    operator states that lose all elements. ``key``: another type of the keys, as wide or wider.
     """
 
     dropped: set[str] = field(default_factory=set)
@@ -182,12 +184,12 @@ def now_ms() -> int:
 
 @dataclass(frozen=True)
 class EditedSplit:
-    """A split of a state's entries, and the edits of its entries: rows, type of values, time to live, key groups,
-    version of Kryo."""
+    """A split of a state's entries, and the edits of its entries: rows, type of values, time to live, type of keys or
+    key groups, version of Kryo."""
 
     split: CarriedSplit | CarriedTogether
     ttl: TtlChange | None = None
-    rekey: Rekey | None = None
+    rekey: Rekey | KeyEvolution | None = None
     rows: tuple[RowDeletion | RowUpdate, ...] = ()
     kryo: KryoConversion | None = None
     type: TypeEvolution | None = None
@@ -358,8 +360,18 @@ class ExistingOperator:
         """
         if keyed:
             refuse_other_key_groups(self.operator, max_parallelism)
+            self._refuse_raw_keys()
         part = self._part(release) if keyed else None
         return OperatorWriteSpec(self.operator_id, self.uid, self.operator.name, parallelism, max_parallelism, part)
+
+    def _refuse_raw_keys(self) -> None:
+        """Raise UnsupportedSnapshot for raw keyed state of keys that get another type."""
+        if is_rewritten(self.header.key, self.edits.key) and any(raw_keyed_parts(self.operator)):
+            raise UnsupportedSnapshot(
+                "raw keyed state that is no timers: only the operator knows its keys, which get another type",
+                where=Where(file=self.operator.location.metadata_uri, operator=self.operator.display),
+                advice="let the operator begin without state: --empty",
+            )
 
     def _part(self, release: Release) -> KeyedStateHeader | None:
         header, rows = self.header, self._rows()
@@ -465,14 +477,17 @@ class ExistingOperator:
 
     def _entry_changes(
         self, name: str, state_id: int, mine: OperatorWriteSpec
-    ) -> tuple[TtlChange | None, Rekey | None]:
+    ) -> tuple[TtlChange | None, Rekey | KeyEvolution | None]:
         """How the entries of a state that stays change; its serializers are read only where they do."""
         edit, context = self.edits.ttl.get(name), self.operator.options.context
-        ttl, key_groups = None, None
+        ttl, key_groups = None, None  # type: TtlChange | None, Rekey | KeyEvolution | None
         if edit is not None:
             state, evolution = self.header.keyed(name, state_id), self.type_change(name)
             ttl = edit.change(state if evolution is None else evolution.applied(state), context)
-        if mine.max_parallelism != self.operator.max_parallelism:
+        key = self.edits.key
+        if key is not None and is_rewritten(self.header.key, key):
+            key_groups = key_evolution(self.header.keyed(name, state_id), key, mine.max_parallelism, context)
+        elif mine.max_parallelism != self.operator.max_parallelism:
             state = self.header.keyed(name, state_id)
             function = self._hash_function(by_default=True)
             key_groups = rekey(

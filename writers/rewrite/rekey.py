@@ -19,6 +19,7 @@ from stateproc.codec import ops
 from stateproc.codec.array_types import Ints
 from stateproc.codec.arrow_arrays import RowBytes, numbers_of, row_bytes_of, values_array
 from stateproc.codec.builder import Builder
+from stateproc.codec.layouts import Layout
 from stateproc.codec.machine import Machine
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.class_hashes import HASH_FUNCTIONS, SCALA, ClassHash, class_hashes
@@ -137,13 +138,18 @@ class Rekey:
             if parts:
                 yield batch, parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
             else:
-                yield batch, pa.nulls(0, self.state.key.layout(self.context).arrow_type)
+                yield batch, pa.nulls(0, self.layout.arrow_type)
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of keys."""
+        return self.state.key.layout(self.context)
 
     def _program(self) -> tuple[Machine, Callable[..., pa.Array]]:
         b = Builder()
         if self.state.kind.is_queue:
             b.op(ops.SKIP, _TIMESTAMP)
-        layout = self.state.key.layout(self.context)
+        layout = self.layout
         # The hash of a SQL row is that of its bytes.
         assemble = (SerializedValue(layout) if self._of_bytes else layout).emit(b, False)
         b.op(ops.SKIP_REST)

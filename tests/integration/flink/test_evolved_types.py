@@ -16,7 +16,7 @@ from tests.helpers.flink.evolving_job import RELEASES, SOURCES, VERSIONS, Evolvi
 
 pytestmark = pytest.mark.flink
 
-# Column → its types in both versions. Keys get types that are written alike: longer text, more digits, NULL.
+# Column → its types in both versions.
 TYPES: dict[str, dict[str, tuple[str, str]]] = {
     "orders": {
         "id": ("BIGINT", "BIGINT"),
@@ -49,6 +49,11 @@ WIDE = ", ".join(f"o.{name}" for name in ALL)
 def numbered(by: str, last: int) -> str:
     inner = f"SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY {by} DESC) AS r FROM orders"
     return f"SELECT {', '.join(ALL)} FROM ({inner}) WHERE r <= {last}"
+
+
+def per(key: str, by: str) -> str:
+    inner = f"SELECT *, ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY {by} DESC) AS r FROM orders"
+    return f"SELECT {key}, id FROM ({inner}) WHERE r <= 1"
 
 
 def per_code(by: str, last: int) -> str:
@@ -93,6 +98,25 @@ QUERIES: dict[str, tuple[list[str] | str, str]] = {
         "id BIGINT, paid BIGINT, payer STRING",
         "SELECT id, paid, payer FROM orders JOIN payments ON code = payer",
     ),
+    # Keys that are other bytes in the wider type, in other key groups.
+    "numbers": (
+        "n BIGINT, small BIGINT, k BIGINT, last BIGINT",
+        "SELECT n, small, COUNT(*), MAX(id) FROM orders GROUP BY n, small",
+    ),
+    "digits": (
+        "precise DECIMAL(30, 4), ts TIMESTAMP(6), ltz TIMESTAMP_LTZ(3), k BIGINT",
+        "SELECT precise, ts, ltz, COUNT(*) FROM orders GROUP BY precise, ts, ltz",
+    ),
+    "settled": (
+        "id BIGINT, paid BIGINT, payer STRING",
+        "SELECT id, paid, payer FROM orders JOIN payments ON n = paid",
+    ),
+    "billed": (
+        "id BIGINT, wider BIGINT, payer STRING",
+        "SELECT id, wider, payer FROM orders LEFT JOIN payments ON wider = paid",
+    ),
+    "top_number": ("n BIGINT, id BIGINT", per("n", "id")),
+    "last_tiny": ("tiny SMALLINT, id BIGINT", per("tiny", "proc")),
     "codes": ("code STRING, id BIGINT", per_code("id", 2)),
     "last_code": ("code STRING, id BIGINT", per_code("proc", 1)),
     "top": ("*", numbered("id", 2)),

@@ -73,13 +73,15 @@ QUERIES = {
         "b BIGINT",
     ),
     "whole": (over(TUMBLE, "SUM(amount)", ""), over(TUMBLE, "SUM(amount)", ""), "a DOUBLE", "a DOUBLE"),
+    "keyed": (over(TUMBLE, "COUNT(*)", "n, "), over(TUMBLE, "COUNT(*)", "n, "), "b BIGINT", "b BIGINT"),
     "global": (over(TUMBLE, "MIN(id), MAX(id)", ""), over(TUMBLE, "MAX(id)", ""), "a BIGINT, b BIGINT", "b BIGINT"),
     "again": (
         per_window("MAX(total), SUM(m)", HOURS), per_window("SUM(m), MAX(total)", HOURS), "a DOUBLE, b BIGINT",
         "b BIGINT, a DOUBLE",
     ),
 }  # fmt: skip
-GLOBAL = ("whole", "global", "again")
+KEYS = {"whole": "", "global": "", "again": "", "keyed": "n BIGINT, "}
+"""The columns before the window."""
 BEGUN = "begun"
 BEGINS = (over(HOP, "COUNT(*)"), over(HOP, "COUNT(*), MIN(id)"), "a BIGINT", "a BIGINT, b BIGINT")
 SINCE = {
@@ -121,7 +123,7 @@ def scripts(folder: Path, phases: tuple[str, str]) -> list[str]:
         feeds: dict[str, Feed] = {"orders": (f"{COLUMNS[version]}, {TIMES}", "append")}
         queries = {
             name: (
-                f"{'' if name in GLOBAL else 'product STRING, '}s TIMESTAMP(3), e TIMESTAMP(3), {of[2 + version]}",
+                f"{KEYS.get(name, 'product STRING, ')}s TIMESTAMP(3), e TIMESTAMP(3), {of[2 + version]}",
                 of[version],
             )
             for name, of in {**QUERIES, BEGUN: BEGINS}.items()

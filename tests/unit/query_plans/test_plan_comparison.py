@@ -108,12 +108,38 @@ def test_a_sum_with_too_many_digits_is_refused(job: Path, tmp_path: Path) -> Non
     assert "accState" in str(caught.value) and not (tmp_path / "target").exists()
 
 
-def test_a_key_of_another_type_is_refused(job: Path) -> None:
-    """The rows of before have a customer that is INT."""
-    old = edited(job / "old.json", ("`customer` BIGINT", "`customer` INT"))
-    with pytest.raises(InvalidOption, match="finds its state by customer, which was INT and is BIGINT") as caught:
-        evolved(job, old=old)
+def test_a_key_that_is_another_number_in_the_new_type_is_refused(job: Path) -> None:
+    """What was 0.1 as FLOAT is another number as DOUBLE."""
+    old, new = (
+        edited(job / f"{name}.json", ("`customer` BIGINT", f"`customer` {type_}"))
+        for name, type_ in (("old", "FLOAT"), ("new", "DOUBLE"))
+    )
+    with pytest.raises(InvalidOption, match="finds its state by customer, which was FLOAT and is DOUBLE") as caught:
+        evolved(job, old=old, new=new)
     assert "--empty" in str(caught.value)
+
+
+def test_keys_that_are_not_those_of_the_plan_are_refused(job: Path, tmp_path: Path) -> None:
+    old = edited(job / "old.json", ("`must` INT NOT NULL", "`must` TINYINT NOT NULL"))
+    new = edited(job / "new.json", ("`must` INT", "`must` SMALLINT"))
+    with pytest.raises(InvalidOption, match=r"keys are of the type ROW<f0 VARCHAR.*SMALLINT.* does not have all"):
+        evolved(job, old=old, new=new).write(tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("max_parallelism", [128, 300])
+def test_keys_are_written_in_a_wider_type(job: Path, tmp_path: Path, max_parallelism: int) -> None:
+    """Of up to 18 digits a decimal is a number, of more it is bytes: keys move to other key groups."""
+    writer = evolved(job, new=edited(job / "new.json", ("DECIMAL(12, 2)", "DECIMAL(22, 2)")))
+    target = str(writer.with_max_parallelism(max_parallelism).write(tmp_path / "target"))
+    states = [keyed(str(job / "savepoint")), keyed(target)]
+    before, after = (
+        {str(row["key"]): (row["value"], row["key_group"]) for row in state.to_arrow().to_pylist()} for state in states
+    )
+    assert "DECIMAL(22, 2)" in str(states[1].key_type)
+    assert {key: value for key, (value, _) in before.items()} == {key: value for key, (value, _) in after.items()}
+    assert len(after) == 4 and before != after
+    assert stateproc.open(target).verify().problems == ()
 
 
 def test_keys_that_are_written_alike_get_the_types_of_the_new_plan(job: Path, tmp_path: Path) -> None:
