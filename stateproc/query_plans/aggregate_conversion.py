@@ -23,7 +23,7 @@ from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
 from stateproc.types import RowData as row_data
 
-STATES = {GROUPS: "accState", WINDOWS: "window-aggs"}
+_STATES = {GROUPS: "accState", WINDOWS: "window-aggs"}
 """The states with the accumulators."""
 _WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _FLOATING = ("FLOAT", "DOUBLE")
@@ -189,7 +189,7 @@ def call_text(node: PlanNode, call: Any) -> str:
 
 def state_of(node: PlanNode) -> str:
     """Return the name of an aggregate's state with its accumulators."""
-    return STATES[AGGREGATES[node.kind]]
+    return _STATES[AGGREGATES[node.kind]]
 
 
 def _input_type(node: PlanNode) -> Any:

@@ -480,7 +480,8 @@ class ExistingOperator:
     ) -> tuple[TtlChange | None, Rekey | KeyEvolution | None]:
         """How the entries of a state that stays change; its serializers are read only where they do."""
         edit, context = self.edits.ttl.get(name), self.operator.options.context
-        ttl, key_groups = None, None  # type: TtlChange | None, Rekey | KeyEvolution | None
+        ttl: TtlChange | None = None
+        key_groups: Rekey | KeyEvolution | None = None
         if edit is not None:
             state, evolution = self.header.keyed(name, state_id), self.type_change(name)
             ttl = edit.change(state if evolution is None else evolution.applied(state), context)
