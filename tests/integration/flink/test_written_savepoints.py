@@ -450,8 +450,6 @@ pytestmark = [pytest.mark.flink, pytest.mark.spark]
 
 RELEASES = ("1.20", "2.3")
 MATRIX = [Written(release, *rest) for release in RELEASES for rest in ((128, False, False), (1024, True, True))]
-LIMIT = 300
-"""Seconds for a restored job: RocksDB has a column family for each of some hundred states, in every subtask."""
 Results = Callable[[str], dict[str, Restored]]
 
 
@@ -491,7 +489,7 @@ def results(folder: Path) -> Results:
                 specs.append(Spec(written.name, path, operators(written), ("hashmap",)))
                 specs.append(Spec(in_rocksdb(written), path, operators(written), ("rocksdb",), (2,)))
                 specs.append(Spec(again(written), path, operators(written), ("hashmap",), (2,), retake="canonical"))
-            done[release] = restore(release, specs, folder / f"restored-{release}", LIMIT)
+            done[release] = restore(release, specs, folder / f"restored-{release}")
         return done[release]
 
     return of
