@@ -204,7 +204,7 @@ check-release: setup ## whether version and changelog fit TAG; see RELEASING.md
 lint: setup ## style, types, the order of the packages, the words, the workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy -p stateproc -p tools
+	$(BIN)/mypy -p stateproc -p tools -p tests
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.helpers.wording
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from stateproc import types
-from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot
 from stateproc.flink_versions import DEFAULT, Release
 from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.options import open_arguments, parse_options
@@ -18,7 +18,8 @@ from stateproc.query_plans.aggregate_conversion import aggregate_conversion, sta
 from stateproc.query_plans.plan_comparison import TimeToLive
 from stateproc.query_plans.plan_matching import Pair
 from stateproc.query_plans.query_evolution import query_evolution
-from stateproc.query_plans.row_conversion import RowConversion, input_of
+from stateproc.query_plans.row_conversion import RowConversion, input_of, is_known
+from stateproc.readers.state_names import rows_in
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.serializers import RowData
 from stateproc.snapshot.opening import open
@@ -329,6 +330,11 @@ class SavepointWriter(SinkEdits):
             side = input_of(pair.old, name)
             conversion = None if side is None else conversions[side]
             state = operator.header.keyed(name)
+            if not (state.kind.is_queue or is_known(pair.old, name)) and any(rows_in(state.value)):
+                raise UnsupportedSnapshot(
+                    f"rows of {pair.old.label} in a state that is not known, so that they cannot get other columns",
+                    advice="let the operator begin without state: --empty UID, with its uid in the new plan",
+                ).at(operator=operator.operator.display, state=name)
             type_ = state.user_key if conversion is not None and conversion.as_keys else state.value
             if conversion is None or type_ is None or state.kind.is_queue:
                 continue

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateproc.errors import InvalidOption, Where
+from stateproc.query_plans.node_definitions import AGGREGATES, GROUPS, WINDOWS
 from stateproc.query_plans.node_rules import aggregate_calls, buffer_names, function_of
 from stateproc.query_plans.plan_comparison import goes_on
 from stateproc.query_plans.plan_file import PlanNode, row_type_names, row_type_types
-from stateproc.query_plans.plan_lineage import AGGREGATES, GROUPS, WINDOWS
 from stateproc.query_plans.plan_matching import MADE_OF, Pair
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.logical_types import LogicalType

@@ -23,9 +23,9 @@ from typing import Any, TypeAlias
 from stateproc import types
 from stateproc.errors import UnsupportedSnapshot, not_found
 from stateproc.query_plans.aggregate_conversion import buffer_types, call_text
+from stateproc.query_plans.node_definitions import is_on
 from stateproc.query_plans.node_rules import NODE_RULES, accumulator_names, function_of, is_built_in, node_uids
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_names, row_type_types, unique_names
-from stateproc.query_plans.plan_lineage import is_on
 from stateproc.query_plans.row_conversion import column_type
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.logical_types import LogicalType

@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stateproc.errors import InvalidOption
+from stateproc.query_plans.node_definitions import TRACED, TTL_OPTION, WAITING_JOINS, WAITING_ROWS, is_on, over_order
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, invalid_plan, row_type_names, row_type_types
-from stateproc.query_plans.plan_lineage import TRACED, TTL_OPTION, in_order, is_on
+from stateproc.query_plans.plan_lineage import in_order
+from stateproc.query_plans.plan_tables import SINK, primary_key
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.type_text import parse_sql_type
 
@@ -47,7 +49,8 @@ def comparable(plan: CompiledPlan, *, types: bool) -> CompiledPlan:
         for node in in_order(plan):
             attributes = dict(node.attributes)
             if node.kind in TRACED:
-                attributes = _timeless(attributes)
+                if has_time_to_live(node):
+                    attributes = _timeless(attributes)
                 if types:
                     attributes = {name: _wide(name, value) for name, value in attributes.items()}
             elif types:
@@ -59,6 +62,11 @@ def comparable(plan: CompiledPlan, *, types: bool) -> CompiledPlan:
     except RecursionError as error:
         raise invalid_plan("an expression is too deep") from error
     return CompiledPlan(plan.flink_version, [made[node.id] for node in plan.nodes])
+
+
+def has_time_to_live(node: PlanNode) -> bool:
+    """Whether state of a node gets a time to live from its serializer, and not from timers (OVER, temporal joins)."""
+    return node.kind in TRACED and node.kind not in (*WAITING_ROWS, *WAITING_JOINS)
 
 
 _SETTINGS = (TTL_OPTION, "table.exec.mini-batch.enabled", "table.exec.mini-batch.size")
@@ -84,6 +92,8 @@ def _row(written: str, wide: bool) -> dict[str, Any]:
 
 def _wide(name: str, value: Any) -> Any:
     if isinstance(value, dict):
+        if _only_widens(value):
+            return _wide(name, value["operands"][0])
         made = {inner: _wide(inner, one) for inner, one in value.items()}
         if value.get("kind") == "CALL" and not _keeps_all(value):
             made["type"], made["operand types"] = value.get("type"), _operand_types(value)
@@ -91,6 +101,11 @@ def _wide(name: str, value: Any) -> Any:
     if isinstance(value, list):
         return [_wide("", one) for one in value]
     return _family(value) if isinstance(value, str) and name in _TYPE_NAMES else value
+
+
+def _only_widens(call: dict[str, Any]) -> bool:
+    """Return whether a call gives the values of its operand, in a type that is as wide or wider."""
+    return call.get("kind") == "CALL" and "CAST" in str(call.get("internalName")) and _keeps_all(call)
 
 
 _TEXT = ("CHAR", "VARCHAR", "BINARY", "VARBINARY")
@@ -180,17 +195,23 @@ _COMPACT_DIGITS, _MILLIS = 18, 3
 
 def operator_key(node: PlanNode) -> list[tuple[int, int]]:
     """Return by which columns a node's operator is keyed: the number of the input, and the position."""
-    lists = [(0, node.items("grouping")), (0, node.items("uniqueKeys")), (0, node.items("partition", "fields"))]
-    lists += [(index, node.items("joinSpec", f"{side}Keys")) for index, side in enumerate(_SIDES)]
+    lists = [(0, primary_key(node))] if node.kind == SINK else [(0, node.items(*path)) for path in _KEYS]
+    lists += [(index, node.items(*path, f"{side}Keys")) for path in _JOINS for index, side in enumerate(_SIDES)]
     return [(index, at) for index, positions in lists for at in positions]
+
+
+_KEYS = (
+    ("grouping",), ("uniqueKeys",), ("partition", "fields"), ("partitionKeys",), ("partitionSpec", "fields"),
+    ("overSpec", "partition", "fields"),
+)  # fmt: skip
+_JOINS = (("joinSpec",), ("intervalJoinSpec", "joinSpec"))
 
 
 def found_by(node: PlanNode) -> list[tuple[int, int]]:
     """Return by which columns a node finds its state below a key: the number of the input, and the position."""
-    lists = [
-        (0, node.items("rankStrategy", "primaryKeys")),
-        (0, [one.get("index") for one in node.items("orderBy", "fields") if isinstance(one, dict)]),
-    ]
+    order = [*node.items("orderBy", "fields"), *node.items("sortSpec", "fields")]
+    by = [one.get("index") for one in order if isinstance(one, dict)] + over_order(node)
+    lists = [(0, node.items("rankStrategy", "primaryKeys")), (0, by)]
     for index, side in enumerate(_SIDES):
         unique = [*node.items(f"{side}UpsertKeys"), *node.items(f"{side}UniqueKeys")]
         lists += [(index, positions) for positions in unique]
@@ -227,7 +248,7 @@ class TimeToLive:
 
 def times_to_live(old: PlanNode, new: PlanNode) -> tuple[TimeToLive | None, ...]:
     """Return what the states of each input of a node get or lose; None for a state whose time to live stays."""
-    if new.kind not in TRACED:
+    if not has_time_to_live(new):
         return ()
     before, after = _times_of(old), _times_of(new)
     found: list[TimeToLive | None] = []

@@ -12,26 +12,19 @@ from typing import Any
 
 from stateproc.errors import InvalidOption, not_found
 from stateproc.keygroups.operator_ids import operator_id
+from stateproc.query_plans.node_definitions import AGGREGATES, Definition, own_definition
 from stateproc.query_plans.node_rules import NODE_RULES, aggregate_calls, function_of, is_built_in, node_uids
 from stateproc.query_plans.plan_comparison import comparable
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
 from stateproc.query_plans.plan_lineage import (
-    AGGREGATES,
-    SCAN,
-    SINK,
-    STATELESS,
-    TABLES,
-    Definition,
     definitions,
     in_order,
+    is_stateless,
     nearest_stateful,
-    own_definition,
     returns_changes,
     stateful_before,
-    table_of,
-    table_place,
-    table_schema,
 )
+from stateproc.query_plans.plan_tables import SCAN, SINK, TABLES, table_of, table_place, table_schema
 
 MATERIALIZER = "upsert-materialize"
 """The transformation before a sink that keeps rows by its primary key."""
@@ -103,7 +96,7 @@ class PlanMatch:
     def ended(self) -> list[PlanNode]:
         """Nodes of the old plan without a counterpart, whose operators may hold state."""
         known = {pair.old.id for pair in self.pairs}
-        return [node for node in self.old.nodes if node.id not in known and node.kind not in STATELESS]
+        return [node for node in self.old.nodes if node.id not in known and not is_stateless(node)]
 
     @property
     def new_sources(self) -> list[PlanNode]:
@@ -133,7 +126,7 @@ class PlanMatch:
             if not waits and node.id not in begun:
                 continue
             if node.kind == SINK:
-                pairs[node.id] = replace(pair, by_table=True)
+                pairs[node.id] = replace(pair, by_table=True, columns=None)
             elif waits and pair.mapped:
                 raise InvalidOption(
                     f"{main_uid(self.new, node)} ({node.label}) cannot go on: {waits[0].label} before it begins "
@@ -173,7 +166,7 @@ def stateful_operators(plan: CompiledPlan) -> dict[str, PlanNode]:
         if node.kind == SINK:
             if node.at("requireUpsertMaterialize") is True:
                 found[node_uids(plan, node)[MATERIALIZER]] = node
-        elif node.kind not in STATELESS and node.kind != SCAN:
+        elif not is_stateless(node) and node.kind != SCAN:
             found[main_uid(plan, node)] = node
     return found
 
@@ -199,10 +192,21 @@ def matched_plans(old: CompiledPlan, new: CompiledPlan, given: Mapping[str, str]
     pairs += _paired(old, new, pairs, lambda side, node: timeless[side][node.id].state, by_table=False)
     pairs += _paired(old, new, pairs, lambda _, node: table_place(node), by_table=True)
     pairs += _converted(old, new, pairs, wide)
+    pairs = [_materialized(pair, wide) for pair in pairs]
     pairs += _by_neighbours(old, new, pairs)
     unknown = [pair.new.kind == SINK and table_schema(pair.new) is None for pair in pairs]
-    pairs = [replace(pair, by_table=pair.by_table or sink) for pair, sink in zip(pairs, unknown, strict=True)]
+    pairs = [
+        Pair(pair.old, pair.new, by_table=True) if sink else pair for pair, sink in zip(pairs, unknown, strict=True)
+    ]
     return PlanMatch(old, new, tuple(pairs)).without(())
+
+
+def _materialized(pair: Pair, texts: Sequence[Mapping[int, Definition]]) -> Pair:
+    """Return a pair of sinks of one table with what is kept before them, if both keep the same rows."""
+    frames = [text[node.id].frame for text, node in zip(texts, (pair.old, pair.new), strict=True)]
+    if pair.new.kind != SINK or not pair.by_table or frames[0] != frames[1] or not frames[0]:
+        return pair
+    return replace(_conversion(pair.old, pair.new, texts), mapped=pair.mapped)
 
 
 def _converted(
@@ -307,7 +311,7 @@ def _paired(
     groups: list[dict[tuple[str, str], list[PlanNode]]] = [{}, {}]
     for side, plan in enumerate((old, new)):
         for node in plan.nodes:
-            text = None if node.id in taken[side] or node.kind in STATELESS else of(side, node)
+            text = None if node.id in taken[side] or is_stateless(node) else of(side, node)
             if text is not None:
                 groups[side].setdefault((AGGREGATES.get(node.kind, node.kind), text), []).append(node)
     made: list[Pair] = []
@@ -376,7 +380,7 @@ def _neighbours(plan: CompiledPlan) -> dict[int, set[tuple[int, int]]]:
     before = stateful_before(plan)
     found: dict[int, set[tuple[int, int]]] = {}
     for node in plan.nodes:
-        if node.kind in STATELESS or node.kind == SCAN:
+        if is_stateless(node) or node.kind == SCAN:
             continue
         for side, source in enumerate(node.sources):
             for one in nearest_stateful(source, before):
@@ -431,6 +435,11 @@ def _ambiguous(plan: CompiledPlan, nodes: Sequence[PlanNode]) -> InvalidOption:
         f"several operators compute the same, or read or write one table: {shown}",
         advice="say which is which: --map OLD-UID=NEW-UID",
     )
+
+
+def state_uid(plan: CompiledPlan, node: PlanNode) -> str:
+    """Return the uid of the operator that holds the state of a node; of a sink that of its materializer."""
+    return node_uids(plan, node)[MATERIALIZER] if node.kind == SINK else main_uid(plan, node)
 
 
 def main_uid(plan: CompiledPlan, node: PlanNode) -> str:

@@ -19,8 +19,8 @@ from stateproc.query_plans.aggregate_conversion import call_text, call_words, ne
 from stateproc.query_plans.node_rules import query_names
 from stateproc.query_plans.plan_comparison import TimeToLive, is_same, time_words, times_to_live
 from stateproc.query_plans.plan_file import PlanNode, read_plan
-from stateproc.query_plans.plan_lineage import table_of
-from stateproc.query_plans.plan_matching import Pair, PlanMatch, main_uid, matched_plans
+from stateproc.query_plans.plan_matching import Pair, PlanMatch, main_uid, matched_plans, state_uid
+from stateproc.query_plans.plan_tables import table_of
 from stateproc.query_plans.row_conversion import (
     NewQuery,
     RowConversion,
@@ -93,7 +93,7 @@ def query_evolution(
     moved = {found: uid for found, uid in match.operator_ids.items() if found in known}
     query = NewQuery(after)
     check_fills(query, match.pairs, fills)
-    found = [(operator_id(main_uid(before, pair.old)), pair) for pair in match.pairs if pair.is_converted]
+    found = [(operator_id(state_uid(before, pair.old)), pair) for pair in match.pairs if pair.is_converted]
     keys = {pair.new.id: key_columns(query, pair) for _, pair in found}
     times = {pair.new.id: times_to_live(pair.old, pair.new) for pair in match.pairs if not pair.by_table}
     rows = {pair.new.id: row_conversions(query, pair, fills) for _, pair in found if pair.columns is not None}
@@ -103,7 +103,7 @@ def query_evolution(
         {one: pair for one, pair in found if pair.kept is not None and one in known},
         {one: (pair, rows[pair.new.id]) for one, pair in found if pair.columns is not None and one in known},
         {
-            operator_id(main_uid(before, pair.old)): (pair, times[pair.new.id])
+            operator_id(state_uid(before, pair.old)): (pair, times[pair.new.id])
             for pair in match.pairs
             if any(times.get(pair.new.id, ()))
         },

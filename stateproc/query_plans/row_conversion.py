@@ -8,29 +8,40 @@ rows that lose a column could become one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from stateproc.errors import InvalidOption, not_found
+from stateproc.query_plans.node_definitions import JOIN, OVER, Definition, over_calls, over_time
 from stateproc.query_plans.plan_comparison import found_by, goes_on, is_same, operator_key
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
 from stateproc.query_plans.plan_lineage import (
-    JOIN,
-    Definition,
     definitions,
     nearest_stateful,
     returns_changes,
     source_of_changes,
     stateful_before,
 )
-from stateproc.query_plans.plan_matching import Pair, main_uid
+from stateproc.query_plans.plan_matching import Pair, state_uid
+from stateproc.query_plans.plan_tables import SINK, sink_columns
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.type_text import parse_sql_type
 
 _SIDES = ("left", "right")
 _RECORDS = tuple(f"{side}-records" for side in _SIDES)
+_ROWS_OF: Mapping[str, tuple[Collection[str], ...]] = {
+    JOIN: tuple((name,) for name in _RECORDS),
+    "stream-exec-window-join": tuple((name,) for name in _RECORDS),
+    "stream-exec-interval-join": (("IntervalJoinLeftCache",), ("IntervalJoinRightCache",)),
+    "stream-exec-temporal-join": (("left",), ("right",)),
+    OVER: (("inputState", "valueMapState"),),
+    SINK: (("values",),),
+}
+"""Type of node → of each input the states with its rows; of others all states that have rows are of the one input."""
+_OF_ACCUMULATORS = ("accState", "accMapState", "sortedListState")
+"""States of OVER with other rows: accumulators, and sort keys."""
 _OF_SORT_KEYS = "sorted-map"
 """The state of RetractableTopNFunction with the numbers of rows, by their sort keys."""
 _NORMALIZE = "stream-exec-changelog-normalize"
@@ -128,7 +139,7 @@ class NewQuery:
 
     def uid(self, node: PlanNode) -> str:
         """Return the uid of the operator of a node that holds its state."""
-        return main_uid(self.plan, node)
+        return state_uid(self.plan, node)
 
 
 Fills = Mapping[str, str]
@@ -147,9 +158,10 @@ def row_conversions(new: NewQuery, pair: Pair, fills: Fills) -> tuple[RowConvers
         InvalidOption: A column without a value, a type that is not known, or rows that could not be distinguished.
     """
     found: list[RowConversion | None] = []
+    _check_calls(new, pair)
     for side, positions in enumerate(pair.columns or ()):
-        before = tuple(pair.old.input(side))
-        names, types = pair.new.input(side), _types(pair.new, side)
+        before = _names(pair.old, side)
+        names, types = _names(pair.new, side), _types(pair.new, side)
         columns = [
             _new_column(new, pair.new, side, names[at], types[at], fills)
             if position is None
@@ -168,16 +180,41 @@ def row_conversions(new: NewQuery, pair: Pair, fills: Fills) -> tuple[RowConvers
     return tuple(found)
 
 
+def _check_calls(new: NewQuery, pair: Pair) -> None:
+    """Raise InvalidOption for calls of OVER whose accumulators, or what they keep of rows, are of another type."""
+    if _types_of_calls(pair.old) != _types_of_calls(pair.new):
+        uid = new.uid(pair.new)
+        raise InvalidOption(
+            f"{pair.new.label} ({uid}): its calls are over columns of other types, which its accumulators have",
+            advice=f"let it begin without state: --empty {uid}",
+        )
+
+
+def _types_of_calls(node: PlanNode) -> list[Any]:
+    """Return the types of the calls of OVER, and of the columns that they are over."""
+    found: list[Any] = []
+    for call in over_calls(node):
+        types, positions = _types(node, 0), call.get("argList")
+        columns = [at for at in positions if type(at) is int and at < len(types)] if isinstance(positions, list) else []
+        found.append([call.get("type"), *(types[at] for at in columns)])
+    return found
+
+
 def row_words(made: Sequence[RowConversion | None]) -> list[str]:
     """Return what becomes of the columns of each input's rows."""
     sides = [f"{side}: " for side in _SIDES] if len(made) > 1 else [""]
     return [f"{side}{', '.join(one.words)}" for side, one in zip(sides, made, strict=True) if one is not None]
 
 
+def is_known(node: PlanNode, state: str) -> bool:
+    """Whether it is known whose rows a state with rows keeps."""
+    return node.kind not in _ROWS_OF or input_of(node, state) is not None or state in _OF_ACCUMULATORS
+
+
 def input_of(node: PlanNode, state: str) -> int | None:
     """Return the input whose rows a state keeps; None for states of something else."""
-    if node.kind == JOIN:
-        return _RECORDS.index(state) if state in _RECORDS else None
+    if node.kind in _ROWS_OF:
+        return next((side for side, names in enumerate(_ROWS_OF[node.kind]) if state in names), None)
     return None if state == _OF_SORT_KEYS else 0
 
 
@@ -187,7 +224,7 @@ def check_fills(new: NewQuery, pairs: Sequence[Pair], fills: Fills) -> None:
         target
         for pair in pairs
         for side, positions in enumerate(pair.columns or ())
-        for name, position in zip(pair.new.input(side), positions, strict=True)
+        for name, position in zip(_names(pair.new, side), positions, strict=True)
         if position is None
         for target in _targets(new, pair.new, side, name)
     ]
@@ -199,9 +236,10 @@ def check_fills(new: NewQuery, pairs: Sequence[Pair], fills: Fills) -> None:
 def _targets(new: NewQuery, node: PlanNode, side: int, name: str) -> Iterator[str]:
     """Yield how a column of an input can be named; of a join without its side if the other has none of that name."""
     uid = new.uid(node)
-    if node.kind != JOIN or name not in node.input(1 - side):
+    is_join = len(node.sources) > 1
+    if not is_join or name not in _names(node, 1 - side):
         yield f"{uid}.{name}"
-    if node.kind == JOIN:
+    if is_join:
         yield f"{uid}.{_SIDES[side]}.{name}"
 
 
@@ -220,13 +258,26 @@ def _new_column(new: NewQuery, node: PlanNode, side: int, name: str, written: An
     return NewColumn(name, type_, given[0] if given else None)
 
 
+def _names(node: PlanNode, side: int) -> tuple[str, ...]:
+    """Return the names of the columns of an input's rows; of rows before a sink as its table has them."""
+    names = tuple(node.input(side))
+    if node.kind != SINK:
+        return names
+    written = [name for name, _ in sink_columns(node)]
+    return (*written, *(names[len(written) :] if node.version > 1 else ()))
+
+
 def _types(node: PlanNode, side: int) -> Any:
+    if node.kind == SINK:
+        # The materializer has the types of the table, not those of what it reads.
+        types = [type_ for _, type_ in sink_columns(node)]
+        return [*types, *row_type_types(node.sources[0].attributes.get("outputType"))[len(types) :]]
     return row_type_types(node.sources[side].attributes.get("outputType"))
 
 
 def _kept_column(new: NewQuery, pair: Pair, side: int, was: int, at: int) -> int | WiderColumn:
     """Return how a column goes on. Raises InvalidOption for one whose values are not all of the new type."""
-    name, before, after = pair.new.input(side)[at], _types(pair.old, side)[was], _types(pair.new, side)[at]
+    name, before, after = _names(pair.new, side)[at], _types(pair.old, side)[was], _types(pair.new, side)[at]
     if before == after:
         return was
     old, to = column_type(pair.old, name, before), column_type(pair.new, name, after)
@@ -263,8 +314,8 @@ def _types_of(
 ) -> Iterator[tuple[str, LogicalType, LogicalType]]:
     """Yield the names of columns, with their old and new types; ``unchanged``: those whose plans have one type, too."""
     for (side, was), (_, at) in zip(before, after, strict=False):
-        (name,) = pair.new.chosen(pair.new.input(side), [at])
-        pair.old.chosen(pair.old.input(side), [was])
+        (name,) = pair.new.chosen(_names(pair.new, side), [at])
+        pair.old.chosen(_names(pair.old, side), [was])
         old, to = _types(pair.old, side)[was], _types(pair.new, side)[at]
         if unchanged or old != to:
             yield name, column_type(pair.old, name, old), column_type(pair.new, name, to)
@@ -321,8 +372,11 @@ def _is_key(node: PlanNode, side: int) -> bool:
 
 
 def _finds_whole_rows(node: PlanNode) -> bool:
-    """Whether a node finds a row that is taken back by all of its columns (RetractableTopNFunction)."""
-    return bool(node.at("rankStrategy", "type") == "Retract")
+    """Whether a node finds a row that is taken back by all of its columns (RetractableTopNFunction, of OVER
+    NonTimeRowsUnboundedPrecedingFunction, SinkUpsertMaterializer without a key of the query)."""
+    if node.kind == SINK:
+        return not node.items("inputUpsertKey")
+    return bool(node.at("rankStrategy", "type") == "Retract") or (node.kind == OVER and over_time(node) is None)
 
 
 def _check_whole_rows(new: NewQuery, node: PlanNode, made: RowConversion, fills: Fills) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.helpers.flink.compilation import JAVA
 from tests.helpers.quick_java import QUICK_JAVA
 
-KEPT = 1
+KEPT = 2
 """JVMs that one process keeps, each of a class path, of about 1 GB: several processes run beside one another."""
 _ENVIRONMENT = {"MALLOC_ARENA_MAX": "2"}
 """Of the memory that RocksDB frees the C library keeps 64 MB for each thread: 1.5 GB for a heap of 60 MB."""

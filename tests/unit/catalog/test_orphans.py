@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import stateproc
+from stateproc.catalog.orphans import UnneededFile
 from stateproc.errors import InvalidOption
 from stateproc.metadata import read_metadata
 from stateproc.metadata.handles import FileHandle, OperatorStreamHandle
@@ -31,7 +32,7 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def names(files: tuple[stateproc.catalog.orphans.UnneededFile, ...]) -> set[str]:
+def names(files: tuple[UnneededFile, ...]) -> set[str]:
     return {Path(file.path).name for file in files}
 
 

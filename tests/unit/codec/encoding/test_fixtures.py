@@ -107,11 +107,11 @@ def _composite_pairs(state: StateDescriptor, ctx: LayoutContext, chunk: RawEntri
         # Canonical savepoints of the heap backend write the serializer's encoding of null after the null mark.
         values = [value[:1] if value[0] else value for value in values]
     yield "value", values, _encoded(composite_value(state, ctx), columns["value"])
-    parts = [key_layout(state, ctx).encode(columns["key"])]
-    parts.append(state.namespace.layout(ctx.inner).encode(columns.get("namespace", pa.nulls(n))))
+    key = key_layout(state, ctx).encode(columns["key"])
+    namespace = state.namespace.layout(ctx.inner).encode(columns.get("namespace", pa.nulls(n)))
     user_key = None if state.user_key is None else state.user_key.layout(ctx).encode(columns["user_key"])
     ambiguous = state.key.length < 0 and state.namespace.length < 0
-    yield "key", keys, composite_keys(*parts, user_key, ambiguous).to_arrow().to_pylist()
+    yield "key", keys, composite_keys(key, namespace, user_key, ambiguous).to_arrow().to_pylist()
 
 
 def _encoded(layout: Layout, array: pa.Array) -> list[bytes]:

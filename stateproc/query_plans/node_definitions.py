@@ -1,0 +1,518 @@
+"""What each kind of node computes, apart from numbers of nodes, and positions and names of columns.
+
+A column is the column of a table, or an expression over such; rows are those of a table, filtered, watermarked,
+grouped, joined.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stateproc.query_plans.node_rules import aggregate_calls, counts_rows
+from stateproc.query_plans.plan_file import PlanNode, row_type_types
+from stateproc.query_plans.plan_tables import (
+    SCAN,
+    SINK,
+    TABLES,
+    declared_columns,
+    primary_key,
+    sink_columns,
+    table_identity,
+    table_of,
+    table_schema,
+)
+
+JOIN = "stream-exec-join"
+GROUPS, WINDOWS = "groups", "windows"
+_GLOBAL = {"stream-exec-global-group-aggregate": GROUPS, "stream-exec-global-window-aggregate": WINDOWS}
+AGGREGATES = {"stream-exec-group-aggregate": GROUPS, "stream-exec-window-aggregate": WINDOWS, **_GLOBAL}
+"""Nodes whose state is a row of accumulators per group, or per group and window: in one phase, or after a local one,
+which has no state."""
+OVER = "stream-exec-over-aggregate"
+_WAITING = ("over-aggregate", "temporal-sort", "window-deduplicate", "window-rank")
+WAITING_ROWS = tuple(f"stream-exec-{name}" for name in _WAITING)
+"""Nodes whose state has rows of their input, until their time has come."""
+WAITING_JOINS = tuple(f"stream-exec-{name}-join" for name in ("interval", "temporal", "window"))
+"""Joins whose state has such rows."""
+_REF = "INPUT_REF"
+_IGNORED = frozenset({"id", "type", "description", "inputProperties", "uid"})
+_NUMBER_OF_COLUMNS = "originalInputFields"
+TTL_OPTION = "table.exec.state.ttl"
+_UID_OPTIONS = ("table.exec.uid.format", "table.exec.uid.generation")
+_UNIQUE_KEYS = ("leftUpsertKeys", "rightUpsertKeys", "leftUniqueKeys", "rightUniqueKeys")
+_OF_ONE_SIDE = ("SEMI", "ANTI")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What a node computes: equal texts for what is equal.
+
+    Attributes:
+        rows: The rows that it returns, whatever columns they have.
+        columns: Its columns, in their order.
+        state: What its state holds.
+        frame: What its state is, apart from the calls of an aggregate and the columns of rows that are kept; "" for
+            nodes whose state is not converted.
+        calls: The calls of an aggregate over groups, in the order of their accumulators.
+        kept: The columns of the rows that its state keeps, of each input.
+        arguments: What each call is over, apart from its function.
+        local: What a local aggregate reads, over which the calls of the global one are.
+    """
+
+    rows: str
+    columns: tuple[str, ...]
+    state: str
+    frame: str = ""
+    calls: tuple[str, ...] = ()
+    kept: tuple[tuple[str, ...], ...] = ()
+    arguments: tuple[str, ...] = ()
+    local: Definition | None = None
+
+
+def definition(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
+    """Return what a node computes; ``inputs``: what those compute whose rows it reads.
+
+    Raises:
+        InvalidOption: The plan is not as Flink writes it.
+    """
+    define, number = _DEFINED.get(node.kind, (None, 0))
+    try:
+        made = None if define is None or len(inputs) != number else define(node, inputs)
+        return _opaque(node, inputs) if made is None else made
+    except RecursionError as error:
+        raise node.error("an expression is too deep") from error
+
+
+def _text(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _opaque(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
+    """Define a node by all of its attributes, which refer to columns by position, and all columns of its inputs."""
+    state = _text(own_definition(node), [[one.rows, *one.columns] for one in inputs])
+    return Definition(state, tuple(_text(state, number) for number in range(len(node.columns))), state)
+
+
+def _scan(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
+    """A table's columns have names. Which of them are read is no part of its rows.
+
+    Other abilities, such as filters, refer to columns by positions, which the declared schema explains.
+    """
+    table = table_of(node)
+    if table is None:
+        return None
+    abilities = [one for one in node.items(*TABLES[SCAN][:1], "abilities") if not _only_chooses_columns(one)]
+    schema = table_schema(node)
+    if abilities and schema is None:
+        schema = f"unknown {id(node)}"  # Equal to no other.
+    rows = _text(SCAN, table_identity(node), abilities, schema if abilities else None)
+    types = row_type_types(node.attributes.get("outputType"))
+    declared = {str(one.get("name")): one for one in declared_columns(node)}
+    columns = tuple(
+        _text(rows, name, type_, declared.get(name)) for name, type_ in zip(node.columns, types, strict=False)
+    )
+    return Definition(rows, columns, rows)
+
+
+def _only_chooses_columns(ability: Any) -> bool:
+    """Whether a source reads fewer columns of a table. Fields within columns have names that may be those of others."""
+    if not isinstance(ability, dict) or ability.get("type") != "ProjectPushDown":
+        return False
+    fields = ability.get("projectedFields") or []
+    return isinstance(fields, list) and all(isinstance(path, list) and len(path) == 1 for path in fields)
+
+
+def _calc(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
+    if not isinstance(node.at("projection"), list):
+        return None
+    (before,) = inputs
+    columns = tuple(_column(node, expression, before.columns) for expression in node.items("projection"))
+    condition = node.at("condition")
+    rows = (
+        before.rows if condition is None else _text("filter", before.rows, _traced(node, condition, [before.columns]))
+    )
+    return Definition(rows, columns, _text(rows, columns))
+
+
+def _watermark(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
+    (before,) = inputs
+    time = _at(node, before.columns, node.at("rowtimeFieldIndex"))
+    rows = _text(node.kind, before.rows, time, _traced(node, node.at("watermarkExpr"), [before.columns]))
+    return Definition(rows, before.columns, _text(rows, before.columns))
+
+
+def _passing(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
+    """Rows with all of their columns, in another order, or of some kinds of changes only."""
+    (before,) = inputs
+    kind, version, attributes, settings = own_definition(node)
+    own = [kind, version, {name: value for name, value in attributes.items() if name != "outputType"}, settings]
+    rows = before.rows if node.kind in _SAME_ROWS else _text(own, before.rows)
+    return Definition(rows, before.columns, _text(rows, before.columns), local=before.local)
+
+
+_SAME_ROWS = ("stream-exec-exchange", "stream-exec-mini-batch-assigner")
+
+
+_OF_FUNCTION = ("internalName", "syntax", "type")
+"""Parts of a call that say which function of its arguments it is."""
+
+
+def _aggregate(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
+    """The state is a row of accumulators per group, of windows also per window: of the calls in their order, over
+    columns of the input. In two phases it is that of the second, over columns of the input of the first."""
+    calls, windows = aggregate_calls(node), node.items("namedWindowProperties")
+    if not all(isinstance(one, dict) for one in (*calls, *windows)):
+        return None
+    (before,) = inputs
+    grouped = (before, before.local) if node.kind in _GLOBAL else (_groups(node, before), before)
+    groups, over = grouped
+    if groups is None or over is None:
+        return None
+    keys = _all_at(node, groups.columns, node.items("grouping"))
+    made = [_call(node, over.columns, call) for call in calls]
+    rows = _text(groups.rows, keys, node.at("windowing", "window", "type"))
+    rest = _rest(node, "grouping", "aggCalls", "generateUpdateBefore", "localAggInputRowType", *_OF_WINDOWS)
+    state = _text(rows, made, rest)
+    rest[1].pop("aggCallNeedRetractions", None)
+    shown = [*made[: len(node.items("aggCalls"))], *(one.get("property") for one in windows)]
+    columns = (*keys, *(_text(rows, one) for one in shown))
+    arguments = tuple(_text({name: value for name, value in call.items() if name not in _OF_FUNCTION}) for call in made)
+    return Definition(rows, columns, state, _text(rows, rest), tuple(map(_text, made)), arguments=arguments)
+
+
+def _local_aggregate(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
+    """Return the groups with their accumulators of some rows, which the global aggregate merges."""
+    (before,) = inputs
+    groups, calls = _groups(node, before), aggregate_calls(node)
+    if groups is None or not all(isinstance(call, dict) for call in calls):
+        return None
+    keys = _all_at(node, groups.columns, node.items("grouping"))
+    made = _text(groups.rows, [_call(node, before.columns, call) for call in calls], _rest(node))
+    columns = (*keys, *(_text(made, number) for number in range(len(node.columns) - len(keys))))
+    return Definition(groups.rows, columns, made, local=before)
+
+
+_OF_WINDOWS = ("windowing", "namedWindowProperties")
+
+
+def _groups(node: PlanNode, before: Definition) -> Definition | None:
+    """Return rows in groups, and in the windows that a node assigns or finds in their columns."""
+    windowing = node.at("windowing")
+    if AGGREGATES.get(node.kind.replace("local", "global")) == WINDOWS:
+        if node.at("windowing", "strategy") not in ("TimeAttribute", "WindowAttached"):
+            return None
+        windowing = _traced(node, windowing, [before.columns])
+    keys = _all_at(node, before.columns, node.items("grouping"))
+    return Definition(_text("groups", before.rows, keys, windowing), before.columns, "")
+
+
+def _join(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
+    """The state has the rows of both inputs, by a unique key of theirs or with their numbers."""
+    spec = node.at("joinSpec")
+    keys = {name: node.items(name) for name in _UNIQUE_KEYS if name in node.attributes}
+    if not isinstance(spec, dict) or not all(isinstance(one, list) for many in keys.values() for one in many):
+        return None
+    rows = _text(node.kind, [one.rows for one in inputs], _traced(node, spec, [one.columns for one in inputs]))
+    unique = {
+        name: [_all_at(node, inputs[name.startswith("right")].columns, one) for one in many]
+        for name, many in keys.items()
+    }
+    columns = _columns_of_sides(rows, spec, inputs)
+    return _keeper(rows, columns, [unique, _rest(node, "joinSpec", *keys)], inputs)
+
+
+def _columns_of_sides(rows: str, spec: Any, inputs: Sequence[Definition]) -> list[str]:
+    """Return the columns of a node that returns those of its inputs; ``spec``: of a join."""
+    sides = inputs[:1] if isinstance(spec, dict) and spec.get("joinType") in _OF_ONE_SIDE else inputs
+    return [_text(rows, side, column) for side, one in enumerate(sides) for column in one.columns]
+
+
+def _unique_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
+    """One row of each key: the first, the last, or the one that was changed last."""
+    (before,) = inputs
+    keys = _all_at(node, before.columns, node.items("uniqueKeys"))
+    condition = _traced(node, node.at("filterCondition"), [before.columns])
+    rest = _rest(node, "uniqueKeys", "filterCondition", *_of_changes_only(node))
+    rows = _text(node.kind, before.rows, keys, condition, rest, _times(node, before))
+    return _keeper(rows, [_text(rows, column) for column in before.columns], [], inputs)
+
+
+def _of_changes_only(node: PlanNode) -> Iterator[str]:
+    """Yield the attributes of a deduplication that decide how its changes are written, and not what it keeps.
+
+    By processing time all that it keeps is rows (ProcTimeDeduplicateKeepLastRowFunction and …KeepFirstRowFunction),
+    the last ones unless neither their INSERT nor what they replace is needed.
+    """
+    if node.at("isRowtime") is False:
+        yield "outputInsertOnly"
+        if node.at("keepLastRow") is False or node.at("configuration", _INSERTS_OPTION) == "true":
+            yield "generateUpdateBefore"
+
+
+_INSERTS_OPTION = "table.exec.deduplicate.insert-update-after-sensitive-enabled"
+
+
+def _times(node: PlanNode, before: Definition) -> list[str]:
+    """Return the columns that are times of rows, by which Flink decides what is first and last."""
+    (source,) = node.sources
+    types = row_type_types(source.attributes.get("outputType"))
+    pairs = zip(before.columns, types, strict=False) if isinstance(types, list) else ()
+    return [column for column, type_ in pairs if isinstance(type_, dict) and "kind" in type_]
+
+
+def _rank(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
+    """The first rows of each partition, in the order of some columns."""
+    (before,) = inputs
+    parts = [node.at(name) for name in ("partition", "orderBy", "rankStrategy")]
+    order = node.items("orderBy", "fields")
+    if node.at("rankRange", "type") != "Constant" or not all(isinstance(one, dict | None) for one in [*parts, *order]):
+        return None
+    partition, by, strategy = (_traced(node, {} if one is None else one, [before.columns]) for one in parts)
+    rows = _text(node.kind, before.rows, partition, by, node.at("rankType"), node.at("rankRange"))
+    rest = _rest(node, "partition", "orderBy", "rankType", "rankRange", "rankStrategy")
+    columns = [_text(rows, column) for column in before.columns]
+    columns += [_text(rows, "number", number) for number in range(len(node.columns) - len(columns))]
+    return _keeper(rows, columns, [strategy, rest], inputs)
+
+
+def _waiting_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
+    """Rows of the inputs that wait for a time, or for rows of another input that are near in time."""
+    groups = node.items("overSpec", "groups")
+    if len(groups) > 1:
+        return None
+    # Constants of OVER are behind the columns.
+    sides = [(*one.columns, *(_text(constant) for constant in node.items("overSpec", "constants"))) for one in inputs]
+    version, attributes, settings = _rest(node, *_of_another_frame(node))
+    over = attributes.get("overSpec")
+    if isinstance(over, dict):
+        over = {name: value for name, value in over.items() if name != _NUMBER_OF_COLUMNS}
+    traced = _traced(node, {**attributes, "overSpec": over}, sides)
+    rows = _text(node.kind, version, settings, [one.rows for one in inputs], traced)
+    columns = _columns_of_sides(rows, node.at("joinSpec"), inputs)
+    columns += [_text(rows, "number", number) for number in range(len(node.columns) - len(columns))]
+    return _keeper(rows, columns, [], inputs)
+
+
+def _materialized(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
+    """Rows before a sink, by its primary key (SinkUpsertMaterializer), with the columns that it writes.
+
+    The first version of the node leaves out columns of metadata, which are behind the others.
+    """
+    (before,) = inputs
+    written, keys = sink_columns(node), primary_key(node)
+    if node.at("requireUpsertMaterialize") is not True or not keys or len(written) > len(before.columns):
+        return None
+    kept = before.columns if node.version > 1 else before.columns[: len(written)]
+    _, attributes, _ = _rest(node, "dynamicTableSink", "inputChangelogMode")
+    states = attributes.pop("state")
+    if attributes.get("conflictStrategy") == _DEDUPLICATE:
+        del attributes["conflictStrategy"]
+    traced = _traced(node, attributes, [before.columns])
+    rows = _text(table_identity(node), before.rows, _all_at(node, before.columns, keys), traced)
+    return _keeper(rows, (), states, [replace(before, columns=kept)])
+
+
+_DEDUPLICATE = {"behavior": "DEDUPLICATE"}
+"""What ON CONFLICT says in Flink 2.3, and earlier releases do without being asked."""
+
+
+def _of_another_frame(node: PlanNode) -> Iterator[str]:
+    """Yield the attributes of an aggregate of OVER that say nothing about its state: the version of what has no lower
+    bound (RowTimeUnboundedPrecedingOverFunctionV2) if it is not computed."""
+    if node.kind == OVER and (is_bounded(node) or over_time(node) != "ROWTIME"):
+        yield "unboundedOverVersion"
+
+
+def is_bounded(node: PlanNode) -> bool:
+    """Whether rows leave the frame of an aggregate of OVER."""
+    bounds = [group.get("lowerBound") for group in over_groups(node)]
+    return any(not isinstance(one, dict) or one.get("kind") != "UNBOUNDED_PRECEDING" for one in bounds)
+
+
+def over_order(node: PlanNode) -> list[Any]:
+    """Return the columns by which rows of OVER are ordered, by their positions."""
+    orders = [group.get("orderBy") for group in over_groups(node)]
+    return [one.get("index") for order in orders if isinstance(order, dict) for one in _objects(order.get("fields"))]
+
+
+def over_calls(node: PlanNode) -> list[dict[str, Any]]:
+    """Return the calls of OVER."""
+    return [call for group in over_groups(node) for call in _objects(group.get("aggCalls"))]
+
+
+def over_groups(node: PlanNode) -> list[dict[str, Any]]:
+    """Return the groups of aggregates of OVER, all of one frame."""
+    return _objects(node.items("overSpec", "groups"))
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def over_time(node: PlanNode) -> str | None:
+    """Return by which time of rows an aggregate of OVER is ordered, ROWTIME or PROCTIME; None for another column."""
+    types = row_type_types(node.sources[0].attributes.get("outputType"))
+    found = [types[at] for at in over_order(node)[:1] if type(at) is int and 0 <= at < len(types)]
+    return found[0].get("kind") if found and isinstance(found[0], dict) else None
+
+
+def _windows_of_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
+    """Return rows with their windows, of which sessions are kept until they end."""
+    if holds_rows(node):
+        return None
+    (before,) = inputs
+    version, attributes, settings = _rest(node)
+    rows = _text(node.kind, version, settings, before.rows, _traced(node, attributes, [before.columns]))
+    columns = (*before.columns, *(_text(rows, number) for number in range(len(node.columns) - len(before.columns))))
+    return Definition(rows, columns, _text(rows, columns))
+
+
+def holds_rows(node: PlanNode) -> bool:
+    """Whether a table function of windows keeps rows: those of sessions, whose end is not known."""
+    return node.at("windowing", "window", "type") not in ("TumblingWindow", "HoppingWindow", "CumulativeWindow")
+
+
+def _keeper(rows: str, columns: Sequence[str], frame: Any, inputs: Sequence[Definition]) -> Definition:
+    """Define a node whose state keeps rows of its inputs, with all of their columns."""
+    kept = tuple(one.columns for one in inputs)
+    made = _text(rows, frame)
+    return Definition(rows, tuple(columns), _text(made, kept), made, kept=kept)
+
+
+def _rest(node: PlanNode, *names: str) -> tuple[int, dict[str, Any], Any]:
+    """Return a node's version, its attributes without those that name columns, and its settings."""
+    _, version, attributes, settings = own_definition(node)
+    return version, {name: value for name, value in attributes.items() if name not in (*names, "outputType")}, settings
+
+
+def _call(node: PlanNode, before: Sequence[str], call: Mapping[str, Any]) -> Any:
+    if counts_rows(call):
+        return {"internalName": "COUNT(*)"}
+    return {"filterArg": -1, **_traced(node, _without_name(call), [before])}
+
+
+def _without_name(call: Any) -> Any:
+    """Leave out the name that a query gives to an aggregate call, if its function has a name of its own."""
+    if not isinstance(call, dict) or "internalName" not in call:
+        return call
+    return {name: value for name, value in call.items() if name != "name"}
+
+
+def _column(node: PlanNode, expression: Any, before: Sequence[str]) -> str:
+    if isinstance(expression, dict) and expression.get("kind") == _REF:
+        return _at(node, before, expression.get("inputIndex"))
+    return _text(_traced(node, expression, [before]))
+
+
+_POSITIONS = frozenset(
+    """
+    argList fields filterArg index inputUpsertKey leftKeys leftTimeAttributeIndex leftTimeIndex orderKey partitionKeys
+    partition_key_indices primaryKeys rightKeys rightTimeAttributeIndex rightTimeIndex timeAttributeIndex windowEnd
+    windowStart
+    """.split()
+)
+"""Attributes that are columns by their positions."""
+_LIKE_POSITIONS = re.compile("(Arg|Args|Column|Columns|Field|Fields|Index|Indices|Key|Keys)$")
+_SIDES = ("left", "right")
+
+
+def _traced(node: PlanNode, value: Any, sides: Sequence[Sequence[str]], name: str = "") -> Any:
+    """Return an attribute or an expression with columns instead of their positions.
+
+    Args:
+        node: The node.
+        value: The attribute.
+        sides: The columns of each input; names of attributes say of which.
+        name: The attribute's name.
+    """
+    if len(sides) > 1:
+        sides = next(([of] for side, of in zip(_SIDES, sides, strict=False) if name.startswith(side)), sides)
+    if isinstance(value, dict):
+        if value.get("kind") == _REF:
+            return {"column": _at(node, _all(sides), value.get("inputIndex"))}
+        # Flink 2 writes no operands where there are none.
+        parts = {inner: one for inner, one in value.items() if (inner, one) != ("operands", [])}
+        return {inner: _traced(node, one, sides, inner) for inner, one in parts.items()}
+    if isinstance(value, list):
+        return [_traced(node, one, sides, name) for one in value]
+    if type(value) is not int or value == -1:
+        return value
+    if name in _POSITIONS:
+        return _at(node, _all(sides), value)
+    # What may be a position is only equal if all columns are.
+    return [value, *_all(sides)] if _LIKE_POSITIONS.search(name) else value
+
+
+def _all(sides: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(column for columns in sides for column in columns)
+
+
+def _at(node: PlanNode, before: Sequence[str], position: Any) -> str:
+    (found,) = _all_at(node, before, [position])
+    return found
+
+
+def _all_at(node: PlanNode, before: Sequence[str], positions: Any) -> tuple[str, ...]:
+    return node.chosen(tuple(before), positions)
+
+
+_RANKS = ("stream-exec-rank", "stream-exec-sort-limit", "stream-exec-limit")
+_DEFINED: Mapping[str, tuple[Callable[[PlanNode, Sequence[Definition]], Definition | None], int]] = {
+    SCAN: (_scan, 0),
+    "stream-exec-calc": (_calc, 1),
+    "stream-exec-watermark-assigner": (_watermark, 1),
+    **dict.fromkeys(AGGREGATES, (_aggregate, 1)),
+    **dict.fromkeys((name.replace("global", "local") for name in _GLOBAL), (_local_aggregate, 1)),
+    JOIN: (_join, 2),
+    SINK: (_materialized, 1),
+    "stream-exec-window-table-function": (_windows_of_rows, 1),
+    **dict.fromkeys(WAITING_ROWS, (_waiting_rows, 1)),
+    **dict.fromkeys(WAITING_JOINS, (_waiting_rows, 2)),
+    **dict.fromkeys(("stream-exec-deduplicate", "stream-exec-changelog-normalize"), (_unique_rows, 1)),
+    **dict.fromkeys(_RANKS, (_rank, 1)),
+    **dict.fromkeys(
+        ("stream-exec-exchange", "stream-exec-drop-update-before", "stream-exec-mini-batch-assigner"), (_passing, 1)
+    ),
+}
+"""Nodes whose columns are traced, and the numbers of their inputs; others are defined by all that they are and read."""
+TRACED = frozenset(_DEFINED)
+
+
+def own_definition(node: PlanNode) -> Any:
+    """Return what a node computes of its inputs, as JSON: its type, version, attributes and settings."""
+    attributes = {name: value for name, value in node.attributes.items() if name not in _IGNORED}
+    version = 0 if node.kind == SCAN else node.version
+    if node.kind in TABLES:
+        table = TABLES[node.kind]
+        if table_of(node) is not None:
+            # A sink's rows are kept by its primary key, and the columns of a source are those that are declared.
+            attributes[table[0]] = {**node.at(table[0]), table[1]: [table_identity(node), table_schema(node)]}
+    if "outputType" in attributes:
+        attributes["outputType"] = row_type_types(attributes["outputType"])
+    attributes["state"] = [_state(item) for item in node.items("state")]
+    configuration = attributes.pop("configuration", None) or {}
+    if not isinstance(configuration, dict):
+        raise node.error("its configuration is no object")
+    settings = {name: value for name, value in configuration.items() if name not in _UID_OPTIONS}
+    if TTL_OPTION in settings:
+        settings[TTL_OPTION] = is_on(settings[TTL_OPTION])
+    if isinstance(attributes.get("aggCalls"), list):
+        attributes["aggCalls"] = [_without_name(call) for call in attributes["aggCalls"]]
+    return [node.kind, version, attributes, settings]
+
+
+def _state(item: Any) -> Any:
+    """Return what of a state's settings decides about its layout: whether, not how long, it has a time to live."""
+    if not isinstance(item, dict):
+        return item
+    return {**item, "ttl": is_on(item.get("ttl"))}
+
+
+def is_on(ttl: Any) -> bool:
+    """Return whether state has a time to live, by what a plan says, such as ``0 ms`` or ``1 d``."""
+    return str(ttl or "0").strip().partition(" ")[0] not in ("", "0", "0ms", "0s")
