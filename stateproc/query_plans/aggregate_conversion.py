@@ -8,16 +8,16 @@ the same column, and these of AVG, where the sums have one type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from stateproc.errors import InvalidOption, Where
 from stateproc.query_plans.node_definitions import AGGREGATES, GROUPS, WINDOWS
-from stateproc.query_plans.node_rules import aggregate_calls, buffer_names, function_of
+from stateproc.query_plans.node_rules import aggregate_calls, function_of, retracts
 from stateproc.query_plans.plan_comparison import goes_on
 from stateproc.query_plans.plan_file import PlanNode, row_type_names, row_type_types
-from stateproc.query_plans.plan_matching import MADE_OF, Pair
+from stateproc.query_plans.plan_matching import Pair, alike_calls, sources_of
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
@@ -55,9 +55,7 @@ def aggregate_conversion(pair: Pair, old: RowData) -> AggregateConversion:
     Raises:
         InvalidOption: The accumulators are not those of the old calls, or a new call has some of another kind.
     """
-    kept = pair.kept or ()
-    before, after = aggregate_calls(pair.old), aggregate_calls(pair.new)
-    starts = _starts(before)
+    starts = _starts(pair.old)
     if starts[-1] != len(old.types):
         raise InvalidOption(
             f"{pair.old.label} has accumulators of {starts[-1]} fields by its plan, and of {len(old.types)} in the "
@@ -72,13 +70,13 @@ def aggregate_conversion(pair: Pair, old: RowData) -> AggregateConversion:
     def buffer(source: int, number: int) -> str:
         return 'value."' + old.names[starts[source] + number].replace('"', '""') + '"'
 
-    for number, (call, source) in enumerate(zip(after, kept, strict=True)):
+    for number, source in enumerate(pair.kept or ()):
         if source is None:
-            for type_, initial in _derived(pair, number, buffer) or _beginning(pair.new, call):
+            for type_, initial in _derived(pair, number, buffer) or _beginning(pair.new, number):
                 assignments.append(f"value.f{len(types)} = {initial}")
                 types.append(type_)
             continue
-        wider = _wider(pair, call, before[source])
+        wider = _wider(pair, number, source)
         for number_of_buffer, at in enumerate(range(starts[source], starts[source + 1])):
             renames[old.names[at]] = f"f{len(types)}"
             types.append(old.types[at] if wider is None else wider[number_of_buffer])
@@ -90,8 +88,8 @@ def call_words(pair: Pair) -> list[str]:
     """Return what becomes of each call."""
     kept, before, after = pair.kept or (), aggregate_calls(pair.old), aggregate_calls(pair.new)
     words = [
-        f"{call_text(pair.new, call)} {_kept_as(pair, call, before[source])}"
-        for call, source in zip(after, kept, strict=True)
+        f"{call_text(pair.new, call)} {_kept_as(pair, number, source)}"
+        for number, (call, source) in enumerate(zip(after, kept, strict=True))
         if source is not None
     ]
     words += [
@@ -104,16 +102,17 @@ def call_words(pair: Pair) -> list[str]:
     return words + [f"{call_text(pair.old, before[index])} dropped" for index in gone]
 
 
-def _kept_as(pair: Pair, call: Any, source: Any) -> str:
-    wider = _wider(pair, call, source)
+def _kept_as(pair: Pair, number: int, source: int) -> str:
+    wider = _wider(pair, number, source)
     return "kept" if wider is None else f"kept as {wider[0].sql}"
 
 
-def _wider(pair: Pair, call: Any, source: Any) -> list[LogicalType] | None:
+def _wider(pair: Pair, number: int, source: int) -> list[LogicalType] | None:
     """Return the wider types of the buffers of a call that stays; None where they stay. Raises InvalidOption."""
-    if _typed(pair.new, call) == _typed(pair.old, source):
+    call = aggregate_calls(pair.new)[number]
+    if _typed(pair.new, call) == _typed(pair.old, aggregate_calls(pair.old)[source]):
         return None
-    was, wanted = buffer_types(pair.old, source), buffer_types(pair.new, call)
+    was, wanted = _buffers(pair.old, source), _buffers(pair.new, number)
     if [type_.sql for type_ in was] == [type_.sql for type_ in wanted]:
         return None
     # Sums of decimals have all digits that there are: one that has too many for another scale is refused as a value.
@@ -145,13 +144,8 @@ def _origin(pair: Pair, number: int) -> str | None:
     """Return of which calls a new one is made; None for one that is kept or begins."""
     if (pair.kept or ())[number] is not None or _derived(pair, number, lambda source, at: "") is None:
         return None
-    return " and ".join(sorted(MADE_OF[function_of(aggregate_calls(pair.new)[number])]))
-
-
-def _alike(pair: Pair, number: int) -> dict[str, int]:
-    """Return the positions of the old calls over the same arguments by their functions."""
-    before = aggregate_calls(pair.old)
-    return {function_of(before[at]): at for at in pair.alike[number]} if pair.alike else {}
+    known, before = alike_calls(pair, number), aggregate_calls(pair.old)
+    return " and ".join(sorted({function_of(before[known[one][0]]) for one in sources_of(pair, number)}))
 
 
 def _derived(pair: Pair, number: int, buffer: Callable[[int, int], str]) -> list[tuple[LogicalType, str]] | None:
@@ -162,21 +156,21 @@ def _derived(pair: Pair, number: int, buffer: Callable[[int, int], str]) -> list
         number: The call.
         buffer: Returns how a buffer of an old call is called in an expression.
     """
-    call, at, before = aggregate_calls(pair.new)[number], _alike(pair, number), aggregate_calls(pair.old)
-    function = function_of(call)
-    if not MADE_OF.get(function, {""}) <= at.keys():
+    sources = sources_of(pair, number)
+    if not sources:
         return None
-    types = buffer_types(pair.new, call)
-    if function == "AVG":
-        if buffer_types(pair.old, before[at["SUM"]])[0].sql != types[0].sql:
-            return None
-        return [(types[0], f"coalesce({buffer(at['SUM'], 0)}, 0)"), (types[1], buffer(at["COUNT"], 0))]
-    total, count = buffer(at["AVG"], 0), buffer(at["AVG"], 1)
+    at, types = alike_calls(pair, number), _buffers(pair.new, number)
+    function = function_of(aggregate_calls(pair.new)[number])
     if function == "COUNT":
-        return [(types[0], count)]
-    if buffer_types(pair.old, before[at["AVG"]])[0].sql != types[0].sql:
+        return [(types[0], buffer(*at["COUNT"]) if "COUNT" in sources else buffer(at["AVG"][0], 1))]
+    source = at["SUM" if function == "AVG" else "AVG"][0]
+    if _buffers(pair.old, source)[0].sql != types[0].sql:
         return None
-    return [(types[0], f"CASE WHEN {count} = 0 THEN NULL ELSE {total} END")]
+    if function == "AVG":
+        return [(types[0], f"coalesce({buffer(source, 0)}, 0)"), (types[1], buffer(*at["COUNT"]))]
+    total, count = buffer(source, 0), buffer(source, 1)
+    made = [(types[0], f"CASE WHEN {count} = 0 THEN NULL ELSE {total} END")]
+    return [*made, *((type_, count) for type_ in types[1:])]
 
 
 def call_text(node: PlanNode, call: Any) -> str:
@@ -198,12 +192,17 @@ def _input_type(node: PlanNode) -> Any:
     return node.sources[0].attributes.get("outputType") if local is None else local
 
 
-def _starts(calls: Sequence[Any]) -> list[int]:
+def _starts(node: PlanNode) -> list[int]:
     """Return where the buffers of each call begin, and where the last ends."""
     found = [0]
-    for call in calls:
-        found.append(found[-1] + len(buffer_names(function_of(call))))
+    for number in range(len(aggregate_calls(node))):
+        found.append(found[-1] + len(_buffers(node, number)))
     return found
+
+
+def _buffers(node: PlanNode, number: int) -> list[LogicalType]:
+    """Return the types of the buffers of a call of `aggregate_calls`."""
+    return buffer_types(node, aggregate_calls(node)[number], retracts=retracts(node, number))
 
 
 def buffer_types(node: PlanNode, call: Any, *, retracts: bool = False) -> list[LogicalType]:
@@ -231,10 +230,10 @@ def buffer_types(node: PlanNode, call: Any, *, retracts: bool = False) -> list[L
     return [own, _sql("BIGINT")] if function == "SUM" and retracts else [own]
 
 
-def _beginning(node: PlanNode, call: Any) -> Iterator[tuple[LogicalType, str]]:
+def _beginning(node: PlanNode, number: int) -> Iterator[tuple[LogicalType, str]]:
     """Yield the types and values of the buffers of a call that has seen no row."""
-    initial = "0" if function_of(call) in ("COUNT", "SUM0", "AVG") else "NULL"
-    yield from ((type_, initial) for type_ in buffer_types(node, call))
+    initial = "0" if function_of(aggregate_calls(node)[number]) in ("COUNT", "SUM0", "AVG") else "NULL"
+    yield from ((type_, initial) for type_ in _buffers(node, number))
 
 
 def _sql(text: str) -> LogicalType:

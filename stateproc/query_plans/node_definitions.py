@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stateproc.query_plans.node_rules import aggregate_calls, counts_rows
+from stateproc.query_plans.node_rules import aggregate_calls, counts_rows, retracts
 from stateproc.query_plans.plan_file import PlanNode, row_type_types
 from stateproc.query_plans.plan_tables import (
     SCAN,
@@ -158,7 +158,7 @@ def _passing(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
 _SAME_ROWS = ("stream-exec-exchange", "stream-exec-mini-batch-assigner")
 
 
-_OF_FUNCTION = ("internalName", "syntax", "type")
+_OF_FUNCTION = ("internalName", "syntax", "type", "retracts")
 """Parts of a call that say which function of its arguments it is."""
 
 
@@ -174,11 +174,12 @@ def _aggregate(node: PlanNode, inputs: Sequence[Definition]) -> Definition | Non
     if groups is None or over is None:
         return None
     keys = _all_at(node, groups.columns, node.items("grouping"))
-    made = [_call(node, over.columns, call) for call in calls]
+    made = [{**_call(node, over.columns, call), "retracts": retracts(node, at)} for at, call in enumerate(calls)]
     rows = _text(groups.rows, keys, node.at("windowing", "window", "type"))
     rest = _rest(node, "grouping", "aggCalls", "generateUpdateBefore", "localAggInputRowType", *_OF_WINDOWS)
     state = _text(rows, made, rest)
-    rest[1].pop("aggCallNeedRetractions", None)
+    for name in _OF_CALLS:
+        rest[1].pop(name, None)
     shown = [*made[: len(node.items("aggCalls"))], *(one.get("property") for one in windows)]
     columns = (*keys, *(_text(rows, one) for one in shown))
     arguments = tuple(_text({name: value for name, value in call.items() if name not in _OF_FUNCTION}) for call in made)
@@ -197,6 +198,7 @@ def _local_aggregate(node: PlanNode, inputs: Sequence[Definition]) -> Definition
     return Definition(groups.rows, columns, made, local=before)
 
 
+_OF_CALLS = ("aggCallNeedRetractions", "indexOfCountStar")
 _OF_WINDOWS = ("windowing", "namedWindowProperties")
 
 
@@ -285,7 +287,7 @@ def _waiting_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition | 
     groups = node.items("overSpec", "groups")
     if len(groups) > 1:
         return None
-    # Constants of OVER are behind the columns.
+    # Constants of OVER come after the columns.
     sides = [(*one.columns, *(_text(constant) for constant in node.items("overSpec", "constants"))) for one in inputs]
     version, attributes, settings = _rest(node, *_of_another_frame(node))
     over = attributes.get("overSpec")
@@ -301,7 +303,7 @@ def _waiting_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition | 
 def _materialized(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     """Rows before a sink, by its primary key (SinkUpsertMaterializer), with the columns that it writes.
 
-    The first version of the node leaves out columns of metadata, which are behind the others.
+    The first version of the node leaves out columns of metadata, which come after the others.
     """
     (before,) = inputs
     written, keys = sink_columns(node), primary_key(node)

@@ -80,13 +80,26 @@ def accumulator_names(
 
 
 def aggregate_calls(node: PlanNode) -> list[Any]:
-    """Return the calls whose buffers are in an accumulator, in their order: HOP windows count their rows, too.
+    """Return the calls whose buffers are in an accumulator, in their order.
 
-    Whether the last row of a HOP window is gone is known by that count only, unless the query has it.
+    HOP windows count their rows, too, and so do groups of rows that may be taken back.
+
+    Whether the last row is gone is known by that count only, unless the query has it.
     """
     calls = node.items("aggCalls")
-    hops = node.at("windowing", "window", "type") == "HoppingWindow"
-    return [*calls, _COUNT_ROWS] if hops and not any(map(counts_rows, calls)) else calls
+    counted = node.at("windowing", "window", "type") == "HoppingWindow" or node.at("needRetraction") is True
+    return [*calls, _COUNT_ROWS] if counted and not any(map(counts_rows, calls)) else calls
+
+
+def retracts(node: PlanNode, number: int) -> bool:
+    """Whether a call of `aggregate_calls` has another accumulator because rows may be taken back."""
+    calls = node.items("aggCallNeedRetractions")
+    taken_back = number < len(calls) and calls[number] is True
+    return taken_back and function_of(aggregate_calls(node)[number]) not in _RETRACT_ALIKE
+
+
+_RETRACT_ALIKE = ("AVG", "COUNT", "SUM0")
+"""Functions that take rows back from the accumulator that they have anyway."""
 
 
 def counts_rows(call: Any) -> bool:
@@ -224,21 +237,20 @@ def _incremental_aggregate(node: PlanNode) -> OperatorNames:
 
 def _window_aggregate(node: PlanNode) -> OperatorNames:
     arguments, calls = node.at("localAggInputRowType"), node.items("aggCalls")
-    retracts = node.at("needRetraction") is True
-    hops = len(aggregate_calls(node)) > len(calls)
     accumulator = accumulator_names(
         node,
         calls,
         node.input() if arguments is None else row_type_names(arguments),
-        retracted=[retracts] * len(calls),
-        count_rows=retracts or hops,
+        retracted=[node.at("needRetraction") is True] * len(calls),
+        count_rows=len(aggregate_calls(node)) > len(calls),
     )
     return _windowed(node, accumulator, window_names(node, "windowing"))
 
 
 def _group_window_aggregate(node: PlanNode) -> OperatorNames:
-    calls, retracts = node.items("aggCalls"), node.at("needRetraction") is True
-    accumulator = accumulator_names(node, calls, node.input(), retracted=[retracts] * len(calls), count_rows=retracts)
+    calls, taken_back = node.items("aggCalls"), node.at("needRetraction") is True
+    retracted = [taken_back] * len(calls)
+    accumulator = accumulator_names(node, calls, node.input(), retracted=retracted, count_rows=taken_back)
     return _windowed(node, accumulator, WindowNames())
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from stateproc.errors import InvalidOption, not_found
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.query_plans.node_definitions import AGGREGATES, Definition, own_definition
-from stateproc.query_plans.node_rules import NODE_RULES, aggregate_calls, function_of, is_built_in, node_uids
+from stateproc.query_plans.node_definitions import AGGREGATES, GROUPS, Definition, own_definition
+from stateproc.query_plans.node_rules import NODE_RULES, aggregate_calls, function_of, is_built_in, node_uids, retracts
 from stateproc.query_plans.plan_comparison import comparable
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
 from stateproc.query_plans.plan_lineage import (
@@ -225,17 +225,36 @@ def _converted(
     return [pair for pair in made if pair.kept is None or set(pair.kept) - {None} or _follows(pair)]
 
 
-MADE_OF = {"AVG": {"SUM", "COUNT"}, "SUM": {"AVG"}, "COUNT": {"AVG"}}
-"""Function → the functions of the same arguments from whose accumulators its own can be made."""
+_MADE_OF = {"AVG": ({"SUM", "COUNT"},), "SUM": ({"AVG"},), "COUNT": ({"COUNT"}, {"AVG"})}
+"""Function → the functions of the same arguments from whose accumulators its own can be made: these, or else those."""
+_TAKING_BACK = frozenset({"COUNT", "SUM", "SUM0", "AVG"})
+"""Functions whose accumulators are values of their own if rows may be taken back, too: MIN and MAX keep all values."""
 
 
 def _follows(pair: Pair) -> bool:
     """Whether a call of the new node may follow from those of the old one over the same arguments."""
-    before, after = aggregate_calls(pair.old), aggregate_calls(pair.new)
-    return any(
-        MADE_OF.get(function_of(call), {""}) <= {function_of(before[at]) for at in alike}
-        for call, alike in zip(after, pair.alike, strict=True)
-    )
+    return any(sources_of(pair, number) for number in range(len(aggregate_calls(pair.new))))
+
+
+def sources_of(pair: Pair, number: int) -> Collection[str]:
+    """Return the functions over the arguments of a new call of whose accumulators its own may be made; none if it
+    begins."""
+    function, known = function_of(aggregate_calls(pair.new)[number]), alike_calls(pair, number).keys()
+    return next((of for of in _MADE_OF.get(function, ()) if of <= known), ())
+
+
+def alike_calls(pair: Pair, number: int) -> dict[str, tuple[int, int]]:
+    """Return the calls of the old node over the arguments of a new call, by function: the call, and its buffer.
+
+    SUM of rows that may be taken back has their number, too.
+    """
+    before = aggregate_calls(pair.old)
+    found: dict[str, tuple[int, int]] = {}
+    for at in pair.alike[number] if pair.alike else ():
+        found[function_of(before[at])] = at, 0
+        if retracts(pair.old, at):
+            found.setdefault("COUNT", (at, 1))
+    return found
 
 
 def _of_one_frame(
@@ -294,9 +313,11 @@ def is_convertible(node: PlanNode) -> bool:
     if node.kind not in AGGREGATES:
         return True
     calls = aggregate_calls(node)
-    retracted = node.at("needRetraction") is True or any(one is True for one in node.items("aggCallNeedRetractions"))
+    if node.at("needRetraction") is True and AGGREGATES[node.kind] != GROUPS:
+        return False
+    known = [_TAKING_BACK if retracts(node, at) else CONVERTIBLE for at in range(len(calls))]
     plain = all(is_built_in(call) and not call.get("distinct") for call in calls)
-    return bool(calls) and plain and not retracted and all(function_of(call) in CONVERTIBLE for call in calls)
+    return bool(calls) and plain and all(function_of(call) in of for call, of in zip(calls, known, strict=True))
 
 
 def _paired(

@@ -88,8 +88,7 @@ def query_evolution(
     match = matched_plans(before, after, mapped).without(empty)
     _refuse_empty(match, empty)
     _refuse_contradictions(match)
-    if not begins:
-        _refuse_new_calls(match)
+    _refuse_new_calls(match, begins=begins)
     moved = {found: uid for found, uid in match.operator_ids.items() if found in known}
     query = NewQuery(after)
     check_fills(query, match.pairs, fills)
@@ -116,14 +115,19 @@ def query_evolution(
     )
 
 
-def _refuse_new_calls(match: PlanMatch) -> None:
-    new = [(pair, new_calls(pair)) for pair in match.pairs if pair.kept is not None]
+def _refuse_new_calls(match: PlanMatch, *, begins: bool) -> None:
+    new = [(pair, call) for pair in match.pairs if pair.kept is not None for call in new_calls(pair)]
+    for pair, call in new:
+        if pair.new.at("needRetraction") is True:
+            raise InvalidOption(
+                f"{call_text(pair.new, call)} of {pair.new.label} is new, and cannot begin with the restore: rows from "
+                "before may be taken back, which it has never seen",
+                advice=f"let the operator begin without state: --empty {main_uid(match.new, pair.new)}",
+            )
     missing = [
-        f"{call_text(pair.new, call)} of {main_uid(match.new, pair.new)} ({pair.new.label})"
-        for pair, calls in new
-        for call in calls
+        f"{call_text(pair.new, call)} of {main_uid(match.new, pair.new)} ({pair.new.label})" for pair, call in new
     ]
-    if missing:
+    if missing and not begins:
         raise InvalidOption(
             f"aggregates have calls that the old query did not compute: {', '.join(missing)}",
             advice="let these begin with the restore, beside the others: --new-aggregates empty; or the whole "

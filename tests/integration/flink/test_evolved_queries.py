@@ -24,12 +24,14 @@ ORDERS = "note STRING, id BIGINT, customer BIGINT, product STRING, amount DOUBLE
 # Of what ROW_NUMBER numbers, the planner reads all columns: in a table of its own.
 OFFERS = "product STRING, id BIGINT, amount DOUBLE"
 VISITS = "customer BIGINT, id BIGINT, proc AS PROCTIME()"
+ACCOUNTS = "account BIGINT, branch STRING, balance DOUBLE, points BIGINT, PRIMARY KEY (account) NOT ENFORCED"
 NAMES = "customer BIGINT, name STRING, PRIMARY KEY (customer) NOT ENFORCED"
 FEEDS: dict[str, Feed] = {
     "orders": (ORDERS, "append"),
     "offers": (OFFERS, "append"),
     "visits": (VISITS, "append"),
     "customers": (NAMES, "upsert"),
+    "accounts": (ACCOUNTS, "upsert"),
 }
 
 NUMBER = "ROW_NUMBER() OVER (PARTITION BY {} DESC) AS r"
@@ -82,6 +84,17 @@ QUERIES: dict[str, tuple[str, str | None, str | None]] = {
         "SELECT customer, AVG(id), CAST(NULL AS BIGINT) FROM visits GROUP BY customer",
         "SELECT customer, SUM(id), COUNT(id) FROM visits GROUP BY customer",
     ),
+    # Rows that are taken back: SUM counts them, and so does the aggregate if the query does not.
+    "balances": (
+        "branch STRING, a DOUBLE, b BIGINT, c BIGINT",
+        "SELECT branch, SUM(balance), COUNT(*), AVG(points) FROM accounts GROUP BY branch",
+        "SELECT branch, AVG(balance), COUNT(balance), SUM(points) FROM accounts GROUP BY branch",
+    ),
+    "points": (
+        "points BIGINT, a DOUBLE, b BIGINT",
+        "SELECT points, AVG(balance), CAST(NULL AS BIGINT) FROM accounts GROUP BY points",
+        "SELECT points, SUM(balance), COUNT(*) FROM accounts GROUP BY points",
+    ),
     "changed": (
         "customer BIGINT, a DOUBLE, b DOUBLE",
         "SELECT customer, MIN(amount), SUM(amount) FROM orders GROUP BY customer",
@@ -108,6 +121,7 @@ FIRST: Rows = {
     ],
     "customers": [(1, "Ann"), (2, "Bob"), (9, "Zoë")],
     "visits": [(1, 1), (1, 2), (2, 3), (None, 4)],
+    "accounts": [(1, "A", 10.0, 5), (2, "A", None, None), (3, "B", 4.5, 7), (4, None, -1.0, None), (5, "B", 2.5, 7)],
 }  # fmt: skip
 SECOND: Rows = {
     "orders": [
@@ -115,6 +129,7 @@ SECOND: Rows = {
     ],
     "customers": [(3, "Cid"), (2, "Bea")],
     "visits": [(2, 8), (3, 10)],
+    "accounts": [(1, "B", 12.0, 5), (2, "A", 3.0, 2), (4, "A", -1.0, 7), (6, None, None, None), (5, "B", None, 7)],
 }  # fmt: skip
 
 
@@ -176,6 +191,8 @@ def test_the_new_query_goes_on(flink: EvolvingJob) -> None:
         assert "AVG(amount) kept, COUNT(*) kept, SUM(amount) kept, MAX(id) from now on, AVG($" in plan
         assert "MIN(id) dropped" in plan
         assert "COUNT(amount) kept, AVG(amount) from COUNT and SUM" in plan
+        assert "AVG(balance) from SUM, COUNT(balance) from SUM, SUM(points) from AVG" in plan
+        assert "COUNT(*) kept, SUM(balance) from AVG, AVG(balance) dropped" in plan
         assert "SUM(id) from AVG, COUNT(id) from AVG, AVG(id) dropped" in plan
         assert f"({uid_of(flink, 'new', 'added')}), its results begin with the restore" in plan
     feed(flink, SECOND)
@@ -193,7 +210,7 @@ def test_the_new_query_goes_on(flink: EvolvingJob) -> None:
         assert "gone" not in new
         changed = Counter({"[1, 15.0, 15.0]": 1, "[2, 4.5, 4.5]": 1, "[3, 1.5, 99.0]": 1, "[null, 6.0, 6.0]": 1})
         assert table(new["changed"]) == changed
-        for name in ("mean", "parts"):
+        for name in ("mean", "parts", "balances", "points"):
             now, wanted = newest(new[name]), newest(whole[name])
             assert len(now) > 1 and now == {key: wanted[key] for key in now}, (form, name)
         # What is taken back has the new columns of rows that the old query printed.

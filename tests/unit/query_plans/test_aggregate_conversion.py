@@ -52,6 +52,36 @@ def changed(job: Path, *calls: Json, **more: Any) -> tuple[Json, Json]:
     return plan, made
 
 
+def taking_back(plan: Json) -> Json:
+    """The plan if rows that the first aggregate is over may be taken back."""
+    (node,) = [node for node in plan["nodes"] if node["id"] == 4]
+    node.update(needRetraction=True, aggCallNeedRetractions=[True] * len(node["aggCalls"]))
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("new", "is_refused"),
+    [
+        (call("SUM", "BIGINT", 0), True),
+        (call("COUNT", "BIGINT NOT NULL", 0), True),
+        (call("COUNT", "BIGINT NOT NULL", 1), False),
+        (call("AVG", "DOUBLE", 1), False),
+    ],
+)
+def test_a_call_over_rows_that_are_taken_back_does_not_begin(job: Path, new: Json, is_refused: bool) -> None:
+    """It would take back what it has never seen; SUM of the same column knows how many rows there are."""
+    old, changed_plan = (taking_back(plan) for plan in changed(job, COUNT, SUM, new))
+    with pytest.raises(InvalidOption) as e:
+        SavepointWriter.from_existing_savepoint(None, str(job / "savepoint")).evolve(
+            old, changed_plan, new_aggregates="empty"
+        )
+    found = str(e.value)
+    if is_refused:
+        assert "is new, and cannot begin with the restore" in found and f"--empty {UID}" in found
+    else:
+        assert "has accumulators of 3 fields by its plan, and of 2 in the snapshot" in found
+
+
 @pytest.mark.parametrize(
     ("calls", "expected", "note"),
     [
