@@ -310,15 +310,21 @@ def _materialized(node: PlanNode, inputs: Sequence[Definition]) -> Definition | 
     if node.at("requireUpsertMaterialize") is not True or not keys or len(written) > len(before.columns):
         return None
     kept = before.columns if node.version > 1 else before.columns[: len(written)]
-    _, attributes, _ = _rest(node, "dynamicTableSink", "inputChangelogMode")
+    _, attributes, settings = _rest(node, "dynamicTableSink", "inputChangelogMode")
+    others = {name: value for name, value in settings.items() if name not in _OF_SINKS}
     states = attributes.pop("state")
     if attributes.get("conflictStrategy") == _DEDUPLICATE:
         del attributes["conflictStrategy"]
     traced = _traced(node, attributes, [before.columns])
-    rows = _text(table_identity(node), before.rows, _all_at(node, before.columns, keys), traced)
+    rows = _text(table_identity(node), before.rows, _all_at(node, before.columns, keys), traced, others)
     return _keeper(rows, (), states, [replace(before, columns=kept)])
 
 
+_OF_SINKS = frozenset(
+    f"table.exec.sink.{name}"
+    for name in "keyed-shuffle not-null-enforcer rowtime-inserter type-length-enforcer upsert-materialize".split()
+)
+"""Settings that decide how rows come to a sink, and not how they are kept before it."""
 _DEDUPLICATE = {"behavior": "DEDUPLICATE"}
 """What ON CONFLICT says in Flink 2.3, and earlier releases do without being asked."""
 
@@ -358,8 +364,9 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 def over_time(node: PlanNode) -> str | None:
     """Return by which time of rows an aggregate of OVER is ordered, ROWTIME or PROCTIME; None for another column."""
-    types = row_type_types(node.sources[0].attributes.get("outputType"))
-    found = [types[at] for at in over_order(node)[:1] if type(at) is int and 0 <= at < len(types)]
+    types = row_type_types(node.sources[0].attributes.get("outputType")) if node.sources else []
+    first = [at for at in over_order(node)[:1] if isinstance(types, list) and type(at) is int and 0 <= at < len(types)]
+    found = [types[at] for at in first]
     return found[0].get("kind") if found and isinstance(found[0], dict) else None
 
 

@@ -51,10 +51,10 @@ def sink_columns(node: PlanNode) -> list[tuple[str, Any]]:
 
 
 def primary_key(node: PlanNode) -> list[int]:
-    """Return the positions of the columns of a sink's primary key among those that it writes."""
+    """Return the positions of the columns of a sink's primary key among those that it writes; none if one is not."""
     names = [name for name, _ in sink_columns(node)]
     written = node.items(*TABLES[SINK], "resolvedTable", "schema", "primaryKey", "columns")
-    return [names.index(name) for name in written if name in names]
+    return [names.index(name) for name in written] if all(name in names for name in written) else []
 
 
 def table_identity(node: PlanNode) -> Any:

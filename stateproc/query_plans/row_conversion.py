@@ -267,12 +267,16 @@ def _names(node: PlanNode, side: int) -> tuple[str, ...]:
     return (*written, *(names[len(written) :] if node.version > 1 else ()))
 
 
-def _types(node: PlanNode, side: int) -> Any:
-    if node.kind == SINK:
-        # The materializer has the types of the table, not those of what it reads.
-        types = [type_ for _, type_ in sink_columns(node)]
-        return [*types, *row_type_types(node.sources[0].attributes.get("outputType"))[len(types) :]]
-    return row_type_types(node.sources[side].attributes.get("outputType"))
+def _types(node: PlanNode, side: int) -> list[Any]:
+    """Return the types of these columns. Raises InvalidOption for a plan that is not as Flink writes it."""
+    types = row_type_types(node.sources[side].attributes.get("outputType"))
+    if not isinstance(types, list) or len(types) < len(node.input(side)):
+        raise node.error(f"its input {side} has no type for each column")
+    if node.kind != SINK:
+        return types
+    # The materializer has the types of the table, not those of what it reads.
+    written = [type_ for _, type_ in sink_columns(node)]
+    return [*written, *types[len(written) :]]
 
 
 def _kept_column(new: NewQuery, pair: Pair, side: int, was: int, at: int) -> int | WiderColumn:

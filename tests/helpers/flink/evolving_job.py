@@ -1,10 +1,15 @@
-"""A SQL job and its next version: real Flink runs the old plan, and restores the new one."""
+"""A SQL job and its next version: real Flink runs the old plan, and restores the new one.
+
+The old query sees the first rows, and the new one, after `evolve`, the second: what it prints, after what it prints of
+the first rows alone, is what it prints of all rows.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from stateproc import SavepointWriter
 from stateproc.query_plans.plan_file import read_plan
@@ -21,6 +26,7 @@ SOURCES = {"canonical": "hashmap", "native": "rocksdb"}
 VERSIONS = ("old", "new")
 Feed = tuple[str, str]
 """A table that emits the rows of a file: its columns, and the mode of its changes."""
+Changes = dict[str, list[str]]
 
 
 class EvolvingJob:
@@ -43,6 +49,39 @@ class EvolvingJob:
         self._runs += 1
         file.write_text("".join("\t".join(line) + "\n" for line in lines))
         run_program(jobs_path(release), "planned.Evolving", self.folder / "flink.log", file)
+
+    def begin(self, feed: Callable[..., None], first: Any, second: Any) -> None:
+        """Run the old query over the first rows, and the new one over these (`before`) and over all (`all`).
+
+        `feed` is given the job, a version of the query, 0 or 1, and parts of the rows that its sources will emit.
+        """
+        feed(self, 0, first)
+        self.do(self.compile("old"), self.run("old", "rocksdb", "old", taken=self.path("taken")), version="old")
+        feed(self, 1, first)
+        self.do(self.compile("new"), self.run("new", "hashmap", "before"))
+        feed(self, 1, first, second)
+        self.do(self.run("new", "hashmap", "all"))
+
+    def go_on(self, feed: Callable[..., None], second: Any, evolve: Callable[[SavepointWriter], object]) -> None:
+        """Write savepoints of the new query from each kind of source, and run it over the second rows."""
+        for form in SOURCES:
+            writer = self.writer(form)
+            evolve(writer)
+            writer.write(self.path(f"evolved-{form}"))
+        feed(self, 1, second)
+        self.do(*(self.run("new", to, f"new-{form}", self.path(f"evolved-{form}")) for form, to in SOURCES.items()))
+
+    def check(self, sinks: Collection[str], shown: Callable[..., object] | None = None) -> None:
+        """Fail unless sinks have what the new query prints of all rows; `shown`: what of the changes of a sink."""
+        shown = shown or (lambda name, *changes: table(*changes))
+        before, whole = self.changes("before"), self.changes("all")
+        for form in SOURCES:
+            new = self.changes(f"new-{form}")
+            found = {name: shown(name, before.get(name, []), new.get(name, [])) for name in sinks}
+            assert found == {name: shown(name, whole.get(name, [])) for name in sinks}, form
+            # Both parts of the rows matter.
+            for part in (before, new):
+                assert all(Counter(whole[name]) != Counter(part.get(name, [])) for name in sinks), form
 
     def path(self, name: str) -> str:
         return str(self.folder / name)
@@ -69,11 +108,11 @@ class EvolvingJob:
             lines = ["\t".join(["+I", *map(_text, row)]) for row in many]
             (self.folder / name).write_text("\n".join(["wait"] * (name in later) + lines) + "\n", encoding="utf-8")
 
-    def changes(self, out: str) -> dict[str, list[str]]:
+    def changes(self, out: str) -> Changes:
         """What each sink printed."""
         error = self.folder / f"{out}.error"
         assert not error.exists(), error.read_text()
-        found: dict[str, list[str]] = {}
+        found: Changes = {}
         for line in (self.folder / out).read_text(encoding="utf-8").splitlines():
             name, _, change = line.partition("> ")
             found.setdefault(name, []).append(change)

@@ -7,14 +7,14 @@ with which results are compared.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
-from tests.helpers.flink.evolving_job import NEW_PLANNER, RELEASES, SOURCES, VERSIONS, EvolvingJob, Feed, script, table
+from tests.helpers.flink.evolving_job import NEW_PLANNER, RELEASES, VERSIONS, EvolvingJob, Feed, script
 
 pytestmark = pytest.mark.flink
 
@@ -208,49 +208,23 @@ def flink(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """The old query has seen the first rows; `before` and `all` are what the new one gives for these and for all."""
     folder = tmp_path_factory.mktemp("rows")
     made = EvolvingJob(RELEASES[request.param], folder, scripts(folder))
-    feed(made, 0, FIRST)
-    made.do(made.compile("old"), made.run("old", "rocksdb", "old", taken=made.path("taken")), version="old")
-    feed(made, 1, FIRST)
-    made.do(made.compile("new"), made.run("new", "hashmap", "before"))
-    feed(made, 1, FIRST, SECOND)
-    made.do(made.run("new", "hashmap", "all"))
+    made.begin(feed, FIRST, SECOND)
     yield made
 
 
-def evolve(flink: EvolvingJob, form: str, target: str, *empty: str, fill: dict[str, str]) -> str:
-    """Write a savepoint of the new query; return the plan."""
-    writer = flink.writer(form)
-    writer.evolve(flink.path("old.json"), flink.path("new.json"), empty=empty, fill=fill)
-    plan = str(writer.plan())
-    writer.write(flink.path(target))
-    return plan
-
-
-def fills(flink: EvolvingJob) -> dict[str, str]:
-    return {f"{flink.uid_of('new', 'named', 'join')}.left.discount": "amount / 10"}
-
-
 def test_kept_rows_get_other_columns(flink: EvolvingJob) -> None:
-    for form in SOURCES:
-        plan = evolve(flink, form, f"evolved-{form}", fill=fills(flink))
+    def evolve(writer: SavepointWriter) -> None:
+        discount = f"{flink.uid_of('new', 'named', 'join')}.left.discount"
+        writer.evolve(flink.path("old.json"), flink.path("new.json"), fill={discount: "amount / 10"})
+        plan = str(writer.plan())
         assert "discount = amount / 10 in rows from before" in plan and "title dropped" in plan, plan
-    feed(flink, 1, SECOND)
-    flink.do(*(
-        flink.run("new", backend, f"new-{form}", flink.path(f"evolved-{form}")) for form, backend in SOURCES.items()
-    ))  # fmt: skip
-    before, whole = flink.changes("before"), flink.changes("all")
-    for form in SOURCES:
-        new = flink.changes(f"new-{form}")
-        found, expected = {}, {}
-        for name in QUERIES:
-            found[name] = table(before.get(name, []), new.get(name, []))
-            expected[name] = table(whole.get(name, []))
-        assert found == expected, form
-        assert all(Counter(whole[name]) != Counter(before.get(name, [])) for name in found), form
+
+    flink.go_on(feed, SECOND, evolve)
+    flink.check(QUERIES)
 
 
 def test_a_column_that_is_never_null_needs_a_value(flink: EvolvingJob) -> None:
     uid = flink.uid_of("new", "named", "join")
     with pytest.raises(InvalidOption, match="keeps rows that get the column discount") as e:
-        evolve(flink, "canonical", "unfilled", fill={})
+        flink.writer("canonical").evolve(flink.path("old.json"), flink.path("new.json"))
     assert f"--fill '{uid}.left.discount=EXPRESSION'" in str(e.value)
