@@ -12,6 +12,7 @@ from stateproc import types
 from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot
 from stateproc.flink_versions import DEFAULT, Release
 from stateproc.keygroups.ranges import check_max_parallelism
+from stateproc.model.operator import Operator
 from stateproc.options import open_arguments, parse_options
 from stateproc.options.definition import option_texts
 from stateproc.query_plans.aggregate_conversion import aggregate_conversion, state_of
@@ -26,6 +27,7 @@ from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.uris import absolute
 from stateproc.types.files import read_type
+from stateproc.writers.bootstrap.keyed_encoder import MAP_KEY
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.bootstrap.state_registration import Type, check_name
@@ -96,6 +98,10 @@ def engine_of(spark: SparkSession | None) -> Engine:
     from stateproc.writers.spark.execution import SparkEngine  # Lazy: the local engine needs no Spark.
 
     return SparkEngine(spark)
+
+
+_WAITING = "inputState"
+"""The state of OVER with the rows that wait for the watermark, by their times."""
 
 
 class SavepointWriter(SinkEdits):
@@ -301,6 +307,8 @@ class SavepointWriter(SinkEdits):
         for found, (pair, times) in evolution.times.items():
             if found in self._operators:
                 self._convert_ttl(self._existing(found), pair, times)
+        for found in evolution.timers:
+            self._set_timers(self._existing(found))
         for found, key in evolution.keys.items():
             if self._existing(found).header.key is not None:
                 self._existing(found).edits.key = key
@@ -344,6 +352,13 @@ class SavepointWriter(SinkEdits):
                 raise error.at(operator=operator.operator.display, state=name) from error
             if change is not None:
                 operator.edits.set_type(name, change, of_elements=False)
+
+    def _set_timers(self, operator: ExistingOperator) -> None:
+        """Give the rows of OVER that wait a timer each, at their times. Raises InvalidOption, UnsupportedSnapshot."""
+        if _WAITING not in operator.header.names:
+            return  # No row has come yet.
+        frame = self._rows_of(operator, _WAITING, flatten=True)
+        operator.edits.states.append(lambda state: state.event_time_timers(frame, MAP_KEY))
 
     def _convert_ttl(self, operator: ExistingOperator, pair: Pair, times: Sequence[TimeToLive | None]) -> None:
         """Let states have a time to live from now on, or no more. Raises InvalidOption, UnsupportedSnapshot."""
@@ -413,22 +428,36 @@ class SavepointWriter(SinkEdits):
         """
         operator = self._existing(uid)
         operator.check_state(state)
-        if self._spark is not None and not self._read_options:
-            raise InvalidOption(
-                "transform_state reads the snapshot once more, by its path",
-                advice="create the writer with SavepointWriter.from_existing_savepoint(spark, path)",
-            )
-        keyed, own = operator.header.keyed(state), operator.operator
-        if self._spark is None:
-            own = own.with_options(exact_read_options(own.options, self._read_options or None))
-            frame = state_reader(own, state)
-        else:
-            selected = {"uidHash": own.operator_id, "state": state}
-            frame = self._spark.read.format("savepoint").options(**exact_spark_options(self._read_options), **selected)
-            frame = frame.load()
+        keyed, own = operator.header.keyed(state), self._exact(operator)
+        frame = self._rows_of(operator, state)
         typed = typed_value(own, state, frame)
         operator.edits.states.append(transformation(keyed, frame, function, value_type, map_key_type, typed))
         return self
+
+    def _exact(self, operator: ExistingOperator) -> Operator:
+        """Return the operator as it is read with exact rows, by the local engine."""
+        own = operator.operator
+        if self._spark is not None:
+            return own
+        return own.with_options(exact_read_options(own.options, self._read_options or None))
+
+    def _rows_of(self, operator: ExistingOperator, state: str, *, flatten: bool = False) -> Any:
+        """Return the rows of a keyed state, which are read when they are asked for: a reader, or a DataFrame of Spark.
+
+        Raises:
+            InvalidOption: Spark reads the snapshot by its path, which is not known.
+        """
+        if self._spark is None:
+            return state_reader(self._exact(operator), state, flatten=flatten)
+        if not self._read_options:
+            raise InvalidOption(
+                "the rows of a state are read by the snapshot's path",
+                advice="create the writer with SavepointWriter.from_existing_savepoint(spark, path)",
+            )
+        selected = {"uidHash": operator.operator.operator_id, "state": state}
+        selected |= {"flatten": "true"} if flatten else {}
+        rows = self._spark.read.format("savepoint").options(**exact_spark_options(self._read_options), **selected)
+        return rows.load()
 
     def drop_state(self, uid: str, state: str) -> SavepointWriter:
         """Leave out a keyed state.

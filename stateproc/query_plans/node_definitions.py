@@ -289,7 +289,7 @@ def _waiting_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition | 
         return None
     # Constants of OVER come after the columns.
     sides = [(*one.columns, *(_text(constant) for constant in node.items("overSpec", "constants"))) for one in inputs]
-    version, attributes, settings = _rest(node, *_of_another_frame(node))
+    version, attributes, settings = _rest(node, _TIMERS_OF_OVER)
     over = attributes.get("overSpec")
     if isinstance(over, dict):
         over = {name: value for name, value in over.items() if name != _NUMBER_OF_COLUMNS}
@@ -297,7 +297,22 @@ def _waiting_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition | 
     rows = _text(node.kind, version, settings, [one.rows for one in inputs], traced)
     columns = _columns_of_sides(rows, node.at("joinSpec"), inputs)
     columns += [_text(rows, "number", number) for number in range(len(node.columns) - len(columns))]
-    return _keeper(rows, columns, [], inputs)
+    made = _keeper(rows, columns, [], inputs)
+    return replace(made, state=_text(made.state, timers_of_over(node)))
+
+
+_TIMERS_OF_OVER = "unboundedOverVersion"
+
+
+def timers_of_over(node: PlanNode) -> Any:
+    """Return which timers an aggregate of OVER has; None of frames for which there is only one answer.
+
+    1: one for the next watermark (AbstractRowTimeUnboundedPrecedingOver); 2: one at the time of each row that waits
+    (RowTimeUnboundedPrecedingOverFunctionV2 of Flink 2).
+    """
+    if node.kind != OVER or is_bounded(node) or over_time(node) != "ROWTIME":
+        return None
+    return node.attributes.get(_TIMERS_OF_OVER, 1)
 
 
 def _materialized(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
@@ -327,13 +342,6 @@ _OF_SINKS = frozenset(
 """Settings that decide how rows come to a sink, and not how they are kept before it."""
 _DEDUPLICATE = {"behavior": "DEDUPLICATE"}
 """What ON CONFLICT says in Flink 2.3, and earlier releases do without being asked."""
-
-
-def _of_another_frame(node: PlanNode) -> Iterator[str]:
-    """Yield the attributes of an aggregate of OVER that say nothing about its state: the version of what has no lower
-    bound (RowTimeUnboundedPrecedingOverFunctionV2) if it is not computed."""
-    if node.kind == OVER and (is_bounded(node) or over_time(node) != "ROWTIME"):
-        yield "unboundedOverVersion"
 
 
 def is_bounded(node: PlanNode) -> bool:

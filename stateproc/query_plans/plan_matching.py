@@ -12,7 +12,7 @@ from typing import Any
 
 from stateproc.errors import InvalidOption, not_found
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.query_plans.node_definitions import AGGREGATES, GROUPS, Definition, own_definition
+from stateproc.query_plans.node_definitions import AGGREGATES, GROUPS, Definition, own_definition, timers_of_over
 from stateproc.query_plans.node_rules import NODE_RULES, aggregate_calls, function_of, is_built_in, node_uids, retracts
 from stateproc.query_plans.plan_comparison import comparable
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
@@ -32,6 +32,8 @@ CONVERTIBLE = frozenset({"COUNT", "SUM", "SUM0", "MIN", "MAX", "AVG"})
 """Functions whose accumulators are values of their own."""
 _MOST_OF_ONE_FRAME = 1_000_000
 """So many pairs of nodes are compared at most."""
+_AT_EACH_ROW = 2
+"""Timers of OVER in Flink 2, as `timers_of_over` calls them; with these Flink 1 goes on, too."""
 _OPERATORS = {SCAN: "source", SINK: "sink"}
 
 
@@ -63,6 +65,12 @@ class Pair:
     def is_converted(self) -> bool:
         """Whether the state does not stay as it is."""
         return self.kept is not None or self.columns is not None
+
+    @property
+    def has_other_timers(self) -> bool:
+        """Whether the rows that wait for a time have no timers that the new node understands."""
+        new, old = timers_of_over(self.new), timers_of_over(self.old)
+        return bool(new != old and new == _AT_EACH_ROW)
 
 
 @dataclass(frozen=True)

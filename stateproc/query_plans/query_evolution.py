@@ -43,6 +43,7 @@ class QueryEvolution:
         aggregates: Operator id → its aggregate, whose calls are others.
         rows: Operator id → its node, and how the rows of each input that it keeps get other columns.
         times: Operator id → its node, and what time to live the states of each input get or lose.
+        timers: Operator ids of aggregates of OVER whose rows get timers of their own.
         keys: Operator id → the type of its keys, whose columns have other types, as wide or wider.
         notes: What becomes of each node that holds state, in words.
     """
@@ -52,6 +53,7 @@ class QueryEvolution:
     aggregates: Mapping[str, Pair]
     rows: Mapping[str, tuple[Pair, tuple[RowConversion | None, ...]]]
     times: Mapping[str, tuple[Pair, tuple[TimeToLive | None, ...]]]
+    timers: Collection[str]
     keys: Mapping[str, Serializer]
     notes: tuple[str, ...]
 
@@ -106,6 +108,7 @@ def query_evolution(
             for pair in match.pairs
             if any(times.get(pair.new.id, ()))
         },
+        [one for one, pair in found if pair.has_other_timers and one in known],
         {
             one: types.RowData([(f"f{at}", type_) for at, (_, _, type_) in enumerate(keys[pair.new.id])])
             for one, pair in found
@@ -182,6 +185,7 @@ def _notes(
     for pair in match.pairs:
         words = call_words(pair) if pair.kept is not None else []
         words += row_words(rows[pair.new.id]) if pair.columns is not None else []
+        words += ["timers at the times of its rows"] if pair.has_other_timers else []
         words += time_words(times.get(pair.new.id, ()))
         wider = [f"{name}: {old.sql} → {to.sql}" for name, old, to in keys.get(pair.new.id, ()) if not is_same(old, to)]
         words += [f"key {', '.join(wider)}"] if wider else []

@@ -385,7 +385,8 @@ class ExistingOperator:
         if self.edits.key is not None:
             key, key_snapshot = self.edits.key, proxied_snapshot(self.edits.key, release)
             infos = [with_timer_key(info, key_snapshot) for info in infos]
-        infos += [item.declared.info(header.key, release) for item in rows]
+        if self._key_of_rows is not None:
+            infos += [item.declared.info(self._key_of_rows, release) for item in rows]
         names = [info.name for info in infos]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -396,6 +397,11 @@ class ExistingOperator:
             )
         return KeyedStateHeader(key, key_snapshot, tuple(infos))
 
+    @property
+    def _key_of_rows(self) -> Serializer | None:
+        """The type of keys of states that come from DataFrames."""
+        return self.header.key if self.edits.key is None else self.edits.key
+
     def _bootstrap(self) -> OperatorBootstrap:
         """The states that callbacks add. Each callback runs once, however often its states are asked for.
 
@@ -403,7 +409,7 @@ class ExistingOperator:
         """
         callbacks = tuple(self.edits.states)
         if self._bootstrapped is None or self._bootstrapped[0] != callbacks:
-            key = self.header.key
+            key = self._key_of_rows
             if key is None:
                 raise InvalidOption(
                     f"operator {self.operator.display} has no keyed state to which states could be added"

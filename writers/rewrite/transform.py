@@ -89,13 +89,15 @@ _SINGLE = {
 }
 
 
-def state_reader(operator: Operator, state: str) -> pa.RecordBatchReader:
+def state_reader(operator: Operator, state: str, *, flatten: bool = False) -> pa.RecordBatchReader:
     """Return a reader of a keyed state's rows, which reads them when it is asked for them, in the thread that asks.
+
+    ``flatten``: entries of maps and elements of lists are rows.
 
     Raises:
         NotFound, UnsupportedSnapshot: There is no such state, or its types are not known.
     """
-    return operator.state(state).to_reader(threads=1)
+    return operator.state(state).to_reader(threads=1, flatten=flatten)
 
 
 def typed_value(operator: Operator, state: str, frame: Any) -> ColumnType | None:

@@ -16,6 +16,7 @@ from stateproc.cli import main
 from tests.helpers.cases import case_snapshots
 from tests.helpers.paths import DEMO
 from tests.unit.connectors.test_formats import MAGIC, collector, committable, utf, versioned, versioned_list
+from tests.unit.query_plans.test_timers_of_over import BASE, frames, of_flink_2, timers
 
 CUSTOMERS = "orders-per-customer"
 
@@ -51,6 +52,17 @@ def test_both_engines_write_the_same_rows(
         assert report["engine"] == engine and report["entries"] > 0
     assert spark.range(1).count() == 1  # The session that was running is not stopped.
     assert tables(tmp_path / "spark") == tables(tmp_path / "local")
+
+
+def test_rows_of_over_get_timers(spark: SparkSession, tmp_path: Path) -> None:
+    """The rows of one state are those of another, which the engine reads by the snapshot's path."""
+    old, new = of_flink_2()
+    for engine in (None, spark):
+        writer = SavepointWriter.from_existing_savepoint(engine, str(BASE / "snapshot"))
+        writer.evolve(old, new).write(tmp_path / f"{engine is None}")
+    uids = frames(old, "UNBOUNDED_PRECEDING")
+    assert [timers(tmp_path / "False", uid) for uid in uids] == [timers(tmp_path / "True", uid) for uid in uids]
+    assert sum(bool(timers(tmp_path / "True", uid)) for uid in uids) > 1
 
 
 def test_sources_are_moved_and_set(spark: SparkSession, tmp_path: Path) -> None:
