@@ -27,7 +27,7 @@ from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.uris import absolute
 from stateproc.types.files import read_type
-from stateproc.writers.bootstrap.keyed_encoder import MAP_KEY
+from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.bootstrap.state_registration import Type, check_name
@@ -338,7 +338,8 @@ class SavepointWriter(SinkEdits):
             side = input_of(pair.old, name)
             conversion = None if side is None else conversions[side]
             state = operator.header.keyed(name)
-            if not (state.kind.is_queue or is_known(pair.old, name)) and any(rows_in(state.value)):
+            is_unknown = any(conversions) and not state.kind.is_queue and not is_known(pair.old, name)
+            if is_unknown and any(rows_in(state.value)):
                 raise UnsupportedSnapshot(
                     f"rows of {pair.old.label} in a state that is not known, so that they cannot get other columns",
                     advice="let the operator begin without state: --empty UID, with its uid in the new plan",
@@ -357,7 +358,7 @@ class SavepointWriter(SinkEdits):
         """Give the rows of OVER that wait a timer each, at their times. Raises InvalidOption, UnsupportedSnapshot."""
         if _WAITING not in operator.header.names:
             return  # No row has come yet.
-        frame = self._rows_of(operator, _WAITING, flatten=True)
+        frame = self._rows_of(operator, _WAITING, flatten=True, columns=[KEY, MAP_KEY])
         operator.edits.states.append(lambda state: state.event_time_timers(frame, MAP_KEY))
 
     def _convert_ttl(self, operator: ExistingOperator, pair: Pair, times: Sequence[TimeToLive | None]) -> None:
@@ -441,14 +442,16 @@ class SavepointWriter(SinkEdits):
             return own
         return own.with_options(exact_read_options(own.options, self._read_options or None))
 
-    def _rows_of(self, operator: ExistingOperator, state: str, *, flatten: bool = False) -> Any:
+    def _rows_of(
+        self, operator: ExistingOperator, state: str, *, flatten: bool = False, columns: list[str] | None = None
+    ) -> Any:
         """Return the rows of a keyed state, which are read when they are asked for: a reader, or a DataFrame of Spark.
 
         Raises:
             InvalidOption: Spark reads the snapshot by its path, which is not known.
         """
         if self._spark is None:
-            return state_reader(self._exact(operator), state, flatten=flatten)
+            return state_reader(self._exact(operator), state, flatten=flatten, columns=columns)
         if not self._read_options:
             raise InvalidOption(
                 "the rows of a state are read by the snapshot's path",
@@ -457,7 +460,7 @@ class SavepointWriter(SinkEdits):
         selected = {"uidHash": operator.operator.operator_id, "state": state}
         selected |= {"flatten": "true"} if flatten else {}
         rows = self._spark.read.format("savepoint").options(**exact_spark_options(self._read_options), **selected)
-        return rows.load()
+        return rows.load() if columns is None else rows.load().select(columns)
 
     def drop_state(self, uid: str, state: str) -> SavepointWriter:
         """Leave out a keyed state.

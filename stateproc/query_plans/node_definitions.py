@@ -332,7 +332,9 @@ def _materialized(node: PlanNode, inputs: Sequence[Definition]) -> Definition | 
         del attributes["conflictStrategy"]
     traced = _traced(node, attributes, [before.columns])
     rows = _text(table_identity(node), before.rows, _all_at(node, before.columns, keys), traced, others)
-    return _keeper(rows, (), states, [replace(before, columns=kept)])
+    made = _keeper(rows, (), states, [replace(before, columns=kept)])
+    # The types are those of the table, whatever those of the rows that come are.
+    return replace(made, state=_text(made.state, [type_ for _, type_ in written]))
 
 
 _OF_SINKS = frozenset(

@@ -190,7 +190,7 @@ def _notes(
         wider = [f"{name}: {old.sql} → {to.sql}" for name, old, to in keys.get(pair.new.id, ()) if not is_same(old, to)]
         words += [f"key {', '.join(wider)}"] if wider else []
         nodes = f"{shown(pair.old)} as {shown(pair.new)}"
-        if pair.is_converted or words:
+        if words:
             converted.append(f"converted: {nodes}: {', '.join(words)}")
         else:
             kept.append(f"kept: {nodes}")

@@ -89,15 +89,21 @@ _SINGLE = {
 }
 
 
-def state_reader(operator: Operator, state: str, *, flatten: bool = False) -> pa.RecordBatchReader:
+def state_reader(
+    operator: Operator, state: str, *, flatten: bool = False, columns: list[str] | None = None
+) -> pa.RecordBatchReader:
     """Return a reader of a keyed state's rows, which reads them when it is asked for them, in the thread that asks.
 
-    ``flatten``: entries of maps and elements of lists are rows.
+    Args:
+        operator: The operator.
+        state: The state's name.
+        flatten: Whether entries of maps and elements of lists are rows.
+        columns: Those that are read; by default all.
 
     Raises:
         NotFound, UnsupportedSnapshot: There is no such state, or its types are not known.
     """
-    return operator.state(state).to_reader(threads=1, flatten=flatten)
+    return operator.state(state).to_reader(threads=1, flatten=flatten, columns=columns)
 
 
 def typed_value(operator: Operator, state: str, frame: Any) -> ColumnType | None:

@@ -368,6 +368,7 @@ def test_rows_before_a_sink_are_kept_by_its_primary_key(edit: Callable[[Json], o
     number = _sink_of_rows(written("2.3", "plain"))["id"]
     (pair,) = [pair for pair in matched_plans(old, new, {}).pairs if pair.new.id == number]
     assert pair.by_table is not is_kept
+    assert pair.is_converted is (edit is _other_types)
 
 
 def test_accumulators_of_other_types_are_refused() -> None:

@@ -21,6 +21,7 @@ from stateproc.errors import InvalidOption, NotFound, SnapshotError
 from stateproc.query_plans.plan_file import read_plan
 from stateproc.query_plans.plan_matching import matched_plans, positions
 from stateproc.query_plans.row_conversion import NewQuery, row_conversions
+from tests.helpers.fixtures import FIXTURES
 from tests.helpers.paths import ROOT
 
 READS_EVERY_MODE = False
@@ -194,3 +195,19 @@ def test_rows_without_a_unique_key_keep_their_columns(job: Path) -> None:
         InvalidOption, match=r"(?s)without a unique key.*without note several would become one.*--empty"
     ):
         row_conversions(NewQuery(new), paid, {})
+
+
+def test_rows_in_a_state_that_is_not_known_are_refused(tmp_path: Path) -> None:
+    """As another release of Flink may keep the rows before a sink."""
+    base = FIXTURES / "2.3/plan-plain"
+    plan = json.loads((base / "plan.json").read_text())
+    (sink,) = [node for node in plan["nodes"] if node.get("requireUpsertMaterialize")]
+    uid = f"{sink['id']}_upsert-materialize"
+    writer = SavepointWriter.from_existing_savepoint(None, str(base / "snapshot"))
+    writer.rename_state(uid, "values", "others").write(tmp_path / "renamed")
+    narrower = json.loads(json.dumps(plan))
+    (node,) = [node for node in narrower["nodes"] if node["id"] == sink["id"]]
+    node["dynamicTableSink"]["table"]["resolvedTable"]["schema"]["columns"][1]["dataType"] = "INT"
+    with pytest.raises(SnapshotError, match=r"(?s)rows of Sink\[\d+\] in a state that is not known.*--empty") as e:
+        SavepointWriter.from_existing_savepoint(None, str(tmp_path / "renamed")).evolve(narrower, plan)
+    assert "others" in str(e.value)
