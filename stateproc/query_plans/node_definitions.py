@@ -248,12 +248,15 @@ def _of_changes_only(node: PlanNode) -> Iterator[str]:
     """Yield the attributes of a deduplication that decide how its changes are written, and not what it keeps.
 
     By processing time all that it keeps is rows (ProcTimeDeduplicateKeepLastRowFunction and …KeepFirstRowFunction),
-    the last ones unless neither their INSERT nor what they replace is needed.
+    the last ones unless neither their INSERT nor what they replace is needed. By the time of rows Flink 2 says whether
+    only INSERT is needed, for which it has another operator (RowTimeDeduplicateKeepFirstRowFunction).
     """
     if node.at("isRowtime") is False:
         yield "outputInsertOnly"
         if node.at("keepLastRow") is False or node.at("configuration", _INSERTS_OPTION) == "true":
             yield "generateUpdateBefore"
+    elif node.at("outputInsertOnly") is False:
+        yield "outputInsertOnly"
 
 
 _INSERTS_OPTION = "table.exec.deduplicate.insert-update-after-sensitive-enabled"

@@ -129,7 +129,17 @@ QUERIES["seen"] = (
 )  # fmt: skip
 # In the order of a column that is no time, which Flink 1.20 does not plan: rows are taken back.
 ORDERED = "SELECT {}, SUM(id) OVER (PARTITION BY product ORDER BY id) FROM orders"
+FOUND = "SELECT {} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY product ORDER BY ts{}) AS r FROM orders) WHERE r = 1"
+QUERIES["latest"] = (
+    "id BIGINT, product VARCHAR(4)", "id BIGINT, note STRING, product STRING",
+    FOUND.format("id, product", " DESC"), FOUND.format("id, note, product", " DESC"),
+)  # fmt: skip
 RECENT = {
+    # For the first row, which waits for the watermark, Flink 2 has another operator.
+    "earliest": (
+        "id BIGINT, product VARCHAR(4)", "id BIGINT, note STRING, product STRING",
+        FOUND.format("id, product", ""), FOUND.format("id, note, product", ""),
+    ),
     "ordered": (
         "id BIGINT, total BIGINT", "id BIGINT, note STRING, total BIGINT",
         ORDERED.format("id"), ORDERED.format("id, note"),
