@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.query_plans.node_definitions import WAITING_JOINS, WAITING_ROWS
+from stateproc.query_plans.node_definitions import WAITING_JOINS, WAITING_ROWS, definition
 from stateproc.query_plans.node_rules import node_uids
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, read_plan, row_type_types
 from stateproc.query_plans.plan_lineage import definitions
@@ -134,21 +135,23 @@ OF_COLUMNS = {("overSpec", "originalInputFields")}
 @pytest.mark.parametrize("kind", NESTED)
 def test_every_part_of_an_attribute_is_part_of_what_a_node_computes(release: str, kind: str) -> None:
     """So that no position is taken for a number, and no number for a position."""
-    plan = written(release, "plain")
-    nodes = [(at, node) for at, node in enumerate(plan["nodes"]) if node["type"].startswith(kind)]
+    plan = read_plan(written(release, "plain"))
+    known = definitions(plan)
+    nodes = [node for node in plan.nodes if node.kind == kind]
     assert nodes
-    for at, node in nodes:
-        before = definitions(read_plan(plan))[node["id"]].state
-        for path, value in _leaves({name: node[name] for name in node.keys() - KEPT}):
-            made = copy.deepcopy(plan)
-            place = made["nodes"][at]
+    for node in nodes:
+        inputs, before = [known[one.id] for one in node.sources], known[node.id].state
+        own = {name: value for name, value in node.attributes.items() if name not in KEPT}
+        for path, value in _leaves(own):
+            made: Any = copy.deepcopy(dict(node.attributes))
+            place = made
             for part in path[:-1]:
                 place = place[part]
             is_free = path[-1] == "type" and place.get("kind") == "INPUT_REF"
-            is_free |= path[-1] == "unboundedOverVersion" and _has_other_frames(node)
+            is_free |= path[-1] == "unboundedOverVersion" and _has_other_frames(made)
             place[path[-1]] = _other(value)
             try:
-                after = definitions(read_plan(made))[node["id"]].state
+                after = definition(replace(node, attributes=made), inputs).state
             except InvalidOption:
                 continue  # Positions of columns that there are not.
             assert (after == before) is (is_free or path[:1] + path[-1:] in OF_COLUMNS), path
