@@ -11,9 +11,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from stateproc.query_plans.node_rules import aggregate_calls, counts_rows, retracts
+from stateproc.query_plans.over_aggregates import TIMERS_OPTION, timers_of_over
 from stateproc.query_plans.plan_file import PlanNode, row_type_types
 from stateproc.query_plans.plan_tables import (
     SCAN,
@@ -33,7 +35,6 @@ _GLOBAL = {"stream-exec-global-group-aggregate": GROUPS, "stream-exec-global-win
 AGGREGATES = {"stream-exec-group-aggregate": GROUPS, "stream-exec-window-aggregate": WINDOWS, **_GLOBAL}
 """Nodes whose state is a row of accumulators per group, or per group and window: in one phase, or after a local one,
 which has no state."""
-OVER = "stream-exec-over-aggregate"
 _WAITING = ("over-aggregate", "temporal-sort", "window-deduplicate", "window-rank")
 WAITING_ROWS = tuple(f"stream-exec-{name}" for name in _WAITING)
 """Nodes whose state has rows of their input, until their time has come."""
@@ -134,7 +135,9 @@ def _calc(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     columns = tuple(_column(node, expression, before.columns) for expression in node.items("projection"))
     condition = node.at("condition")
     rows = (
-        before.rows if condition is None else _text("filter", before.rows, _traced(node, condition, [before.columns]))
+        before.rows
+        if condition is None
+        else _text("filter", before.rows, _traced(node, condition, _Columns(before.columns)))
     )
     return Definition(rows, columns, _text(rows, columns))
 
@@ -142,7 +145,7 @@ def _calc(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
 def _watermark(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
     (before,) = inputs
     time = _at(node, before.columns, node.at("rowtimeFieldIndex"))
-    rows = _text(node.kind, before.rows, time, _traced(node, node.at("watermarkExpr"), [before.columns]))
+    rows = _text(node.kind, before.rows, time, _traced(node, node.at("watermarkExpr"), _Columns(before.columns)))
     return Definition(rows, before.columns, _text(rows, before.columns))
 
 
@@ -208,7 +211,7 @@ def _groups(node: PlanNode, before: Definition) -> Definition | None:
     if AGGREGATES.get(node.kind.replace("local", "global")) == WINDOWS:
         if node.at("windowing", "strategy") not in ("TimeAttribute", "WindowAttached"):
             return None
-        windowing = _traced(node, windowing, [before.columns])
+        windowing = _traced(node, windowing, _Columns(before.columns))
     keys = _all_at(node, before.columns, node.items("grouping"))
     return Definition(_text("groups", before.rows, keys, windowing), before.columns, "")
 
@@ -219,7 +222,9 @@ def _join(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     keys = {name: node.items(name) for name in _UNIQUE_KEYS if name in node.attributes}
     if not isinstance(spec, dict) or not all(isinstance(one, list) for many in keys.values() for one in many):
         return None
-    rows = _text(node.kind, [one.rows for one in inputs], _traced(node, spec, [one.columns for one in inputs]))
+    rows = _text(
+        node.kind, [one.rows for one in inputs], _traced(node, spec, _columns_of([one.columns for one in inputs]))
+    )
     unique = {
         name: [_all_at(node, inputs[name.startswith("right")].columns, one) for one in many]
         for name, many in keys.items()
@@ -238,7 +243,7 @@ def _unique_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
     """One row of each key: the first, the last, or the one that was changed last."""
     (before,) = inputs
     keys = _all_at(node, before.columns, node.items("uniqueKeys"))
-    condition = _traced(node, node.at("filterCondition"), [before.columns])
+    condition = _traced(node, node.at("filterCondition"), _Columns(before.columns))
     rest = _rest(node, "uniqueKeys", "filterCondition", *_of_changes_only(node))
     rows = _text(node.kind, before.rows, keys, condition, rest, _times(node, before))
     return _keeper(rows, [_text(rows, column) for column in before.columns], [], inputs)
@@ -277,7 +282,7 @@ def _rank(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     order = node.items("orderBy", "fields")
     if node.at("rankRange", "type") != "Constant" or not all(isinstance(one, dict | None) for one in [*parts, *order]):
         return None
-    partition, by, strategy = (_traced(node, {} if one is None else one, [before.columns]) for one in parts)
+    partition, by, strategy = (_traced(node, {} if one is None else one, _Columns(before.columns)) for one in parts)
     rows = _text(node.kind, before.rows, partition, by, node.at("rankType"), node.at("rankRange"))
     rest = _rest(node, "partition", "orderBy", "rankType", "rankRange", "rankStrategy")
     columns = [_text(rows, column) for column in before.columns]
@@ -292,30 +297,16 @@ def _waiting_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition | 
         return None
     # Constants of OVER come after the columns.
     sides = [(*one.columns, *(_text(constant) for constant in node.items("overSpec", "constants"))) for one in inputs]
-    version, attributes, settings = _rest(node, _TIMERS_OF_OVER)
+    version, attributes, settings = _rest(node, TIMERS_OPTION)
     over = attributes.get("overSpec")
     if isinstance(over, dict):
         over = {name: value for name, value in over.items() if name != _NUMBER_OF_COLUMNS}
-    traced = _traced(node, {**attributes, "overSpec": over}, sides)
+    traced = _traced(node, {**attributes, "overSpec": over}, _columns_of(sides))
     rows = _text(node.kind, version, settings, [one.rows for one in inputs], traced)
     columns = _columns_of_sides(rows, node.at("joinSpec"), inputs)
     columns += [_text(rows, "number", number) for number in range(len(node.columns) - len(columns))]
     made = _keeper(rows, columns, [], inputs)
     return replace(made, state=_text(made.state, timers_of_over(node)))
-
-
-_TIMERS_OF_OVER = "unboundedOverVersion"
-
-
-def timers_of_over(node: PlanNode) -> Any:
-    """Return which timers an aggregate of OVER has; None of frames for which there is only one answer.
-
-    1: one for the next watermark (AbstractRowTimeUnboundedPrecedingOver); 2: one at the time of each row that waits
-    (RowTimeUnboundedPrecedingOverFunctionV2 of Flink 2).
-    """
-    if node.kind != OVER or is_bounded(node) or over_time(node) != "ROWTIME":
-        return None
-    return node.attributes.get(_TIMERS_OF_OVER, 1)
 
 
 def _materialized(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
@@ -333,7 +324,7 @@ def _materialized(node: PlanNode, inputs: Sequence[Definition]) -> Definition | 
     states = attributes.pop("state")
     if attributes.get("conflictStrategy") == _DEDUPLICATE:
         del attributes["conflictStrategy"]
-    traced = _traced(node, attributes, [before.columns])
+    traced = _traced(node, attributes, _Columns(before.columns))
     rows = _text(table_identity(node), before.rows, _all_at(node, before.columns, keys), traced, others)
     made = _keeper(rows, (), states, [replace(before, columns=kept)])
     # The types are those of the table, whatever those of the rows that come are.
@@ -349,47 +340,13 @@ _DEDUPLICATE = {"behavior": "DEDUPLICATE"}
 """What ON CONFLICT says in Flink 2.3, and earlier releases do without being asked."""
 
 
-def is_bounded(node: PlanNode) -> bool:
-    """Whether rows leave the frame of an aggregate of OVER."""
-    bounds = [group.get("lowerBound") for group in over_groups(node)]
-    return any(not isinstance(one, dict) or one.get("kind") != "UNBOUNDED_PRECEDING" for one in bounds)
-
-
-def over_order(node: PlanNode) -> list[Any]:
-    """Return the columns by which rows of OVER are ordered, by their positions."""
-    orders = [group.get("orderBy") for group in over_groups(node)]
-    return [one.get("index") for order in orders if isinstance(order, dict) for one in _objects(order.get("fields"))]
-
-
-def over_calls(node: PlanNode) -> list[dict[str, Any]]:
-    """Return the calls of OVER."""
-    return [call for group in over_groups(node) for call in _objects(group.get("aggCalls"))]
-
-
-def over_groups(node: PlanNode) -> list[dict[str, Any]]:
-    """Return the groups of aggregates of OVER, all of one frame."""
-    return _objects(node.items("overSpec", "groups"))
-
-
-def _objects(value: Any) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def over_time(node: PlanNode) -> str | None:
-    """Return by which time of rows an aggregate of OVER is ordered, ROWTIME or PROCTIME; None for another column."""
-    types = row_type_types(node.sources[0].attributes.get("outputType")) if node.sources else []
-    first = [at for at in over_order(node)[:1] if isinstance(types, list) and type(at) is int and 0 <= at < len(types)]
-    found = [types[at] for at in first]
-    return found[0].get("kind") if found and isinstance(found[0], dict) else None
-
-
 def _windows_of_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     """Return rows with their windows, of which sessions are kept until they end."""
     if holds_rows(node):
         return None
     (before,) = inputs
     version, attributes, settings = _rest(node)
-    rows = _text(node.kind, version, settings, before.rows, _traced(node, attributes, [before.columns]))
+    rows = _text(node.kind, version, settings, before.rows, _traced(node, attributes, _Columns(before.columns)))
     columns = (*before.columns, *(_text(rows, number) for number in range(len(node.columns) - len(before.columns))))
     return Definition(rows, columns, _text(rows, columns))
 
@@ -415,7 +372,7 @@ def _rest(node: PlanNode, *names: str) -> tuple[int, dict[str, Any], Any]:
 def _call(node: PlanNode, before: Sequence[str], call: Mapping[str, Any]) -> Any:
     if counts_rows(call):
         return {"internalName": "COUNT(*)"}
-    return {"filterArg": -1, **_traced(node, _without_name(call), [before])}
+    return {"filterArg": -1, **_traced(node, _without_name(call), _Columns(tuple(before)))}
 
 
 def _without_name(call: Any) -> Any:
@@ -428,7 +385,7 @@ def _without_name(call: Any) -> Any:
 def _column(node: PlanNode, expression: Any, before: Sequence[str]) -> str:
     if isinstance(expression, dict) and expression.get("kind") == _REF:
         return _at(node, before, expression.get("inputIndex"))
-    return _text(_traced(node, expression, [before]))
+    return _text(_traced(node, expression, _Columns(tuple(before))))
 
 
 _POSITIONS = frozenset(
@@ -443,35 +400,51 @@ _LIKE_POSITIONS = re.compile("(Arg|Args|Column|Columns|Field|Fields|Index|Indice
 _SIDES = ("left", "right")
 
 
-def _traced(node: PlanNode, value: Any, sides: Sequence[Sequence[str]], name: str = "") -> Any:
-    """Return an attribute or an expression with columns instead of their positions.
+@dataclass(frozen=True)
+class _Columns:
+    """The columns to which the positions in attributes refer.
 
-    Args:
-        node: The node.
-        value: The attribute.
-        sides: The columns of each input; names of attributes say of which.
-        name: The attribute's name.
+    Attributes:
+        all: The columns of all inputs, one after another.
+        sides: Of a node with two inputs the columns of each; names of attributes say which.
     """
-    if len(sides) > 1:
-        sides = next(([of] for side, of in zip(_SIDES, sides, strict=False) if name.startswith(side)), sides)
+
+    all: tuple[str, ...]
+    sides: tuple[tuple[str, ...], ...] = ()
+
+    @cached_property
+    def text(self) -> str:
+        return _text(self.all)
+
+    def of(self, name: str) -> _Columns:
+        """Return the columns for an attribute of this name."""
+        found = next(
+            (columns for side, columns in zip(_SIDES, self.sides, strict=False) if name.startswith(side)), None
+        )
+        return self if found is None else _Columns(found)
+
+
+def _columns_of(sides: Sequence[Sequence[str]]) -> _Columns:
+    each = tuple(map(tuple, sides))
+    return _Columns(tuple(column for one in each for column in one), each if len(each) > 1 else ())
+
+
+def _traced(node: PlanNode, value: Any, columns: _Columns, name: str = "") -> Any:
+    """Return an attribute or an expression with columns instead of their positions; ``name``: the attribute's."""
     if isinstance(value, dict):
         if value.get("kind") == _REF:
-            return {"column": _at(node, _all(sides), value.get("inputIndex"))}
+            return {"column": _at(node, columns.all, value.get("inputIndex"))}
         # Flink 2 writes no operands where there are none.
         parts = {inner: one for inner, one in value.items() if (inner, one) != ("operands", [])}
-        return {inner: _traced(node, one, sides, inner) for inner, one in parts.items()}
+        return {inner: _traced(node, one, columns.of(inner), inner) for inner, one in parts.items()}
     if isinstance(value, list):
-        return [_traced(node, one, sides, name) for one in value]
+        return [_traced(node, one, columns, name) for one in value]
     if type(value) is not int or value == -1:
         return value
     if name in _POSITIONS:
-        return _at(node, _all(sides), value)
+        return _at(node, columns.all, value)
     # What may be a position is only equal if all columns are.
-    return [value, *_all(sides)] if _LIKE_POSITIONS.search(name) else value
-
-
-def _all(sides: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    return tuple(column for columns in sides for column in columns)
+    return [value, columns.text] if _LIKE_POSITIONS.search(name) else value
 
 
 def _at(node: PlanNode, before: Sequence[str], position: Any) -> str:

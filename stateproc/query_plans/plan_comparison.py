@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stateproc.errors import InvalidOption
-from stateproc.query_plans.node_definitions import TRACED, TTL_OPTION, WAITING_JOINS, WAITING_ROWS, is_on, over_order
+from stateproc.query_plans.node_definitions import TRACED, TTL_OPTION, WAITING_JOINS, WAITING_ROWS, is_on
+from stateproc.query_plans.over_aggregates import over_order
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, invalid_plan, row_type_names, row_type_types
 from stateproc.query_plans.plan_lineage import in_order
 from stateproc.query_plans.plan_tables import SINK, primary_key

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from stateproc.query_plans.node_definitions import OVER, Definition, definition, holds_rows, over_time
+from stateproc.query_plans.node_definitions import Definition, definition, holds_rows
+from stateproc.query_plans.over_aggregates import OVER, over_time
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode
 from stateproc.query_plans.plan_tables import SCAN, has_changes
 

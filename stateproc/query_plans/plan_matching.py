@@ -12,8 +12,9 @@ from typing import Any
 
 from stateproc.errors import InvalidOption, not_found
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.query_plans.node_definitions import AGGREGATES, GROUPS, Definition, own_definition, timers_of_over
+from stateproc.query_plans.node_definitions import AGGREGATES, GROUPS, Definition, own_definition
 from stateproc.query_plans.node_rules import NODE_RULES, aggregate_calls, function_of, is_built_in, node_uids, retracts
+from stateproc.query_plans.over_aggregates import timers_of_over
 from stateproc.query_plans.plan_comparison import comparable
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
 from stateproc.query_plans.plan_lineage import (

@@ -14,7 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from stateproc.errors import InvalidOption, not_found
-from stateproc.query_plans.node_definitions import JOIN, OVER, Definition, over_calls, over_time
+from stateproc.query_plans.node_definitions import JOIN, Definition
+from stateproc.query_plans.over_aggregates import OVER, over_calls, over_time
 from stateproc.query_plans.plan_comparison import found_by, goes_on, is_same, operator_key
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
 from stateproc.query_plans.plan_lineage import (
