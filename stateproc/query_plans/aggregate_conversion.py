@@ -202,7 +202,8 @@ def _starts(node: PlanNode) -> list[int]:
 
 def _buffers(node: PlanNode, number: int) -> list[LogicalType]:
     """Return the types of the buffers of a call of `aggregate_calls`."""
-    return buffer_types(node, aggregate_calls(node)[number], retracts=retracts(node, number))
+    call = aggregate_calls(node)[number]
+    return buffer_types(node, call, retracts=retracts(node, number, call))
 
 
 def buffer_types(node: PlanNode, call: Any, *, retracts: bool = False) -> list[LogicalType]:

@@ -177,7 +177,7 @@ def _aggregate(node: PlanNode, inputs: Sequence[Definition]) -> Definition | Non
     if groups is None or over is None:
         return None
     keys = _all_at(node, groups.columns, node.items("grouping"))
-    made = [{**_call(node, over.columns, call), "retracts": retracts(node, at)} for at, call in enumerate(calls)]
+    made = [{**_call(node, over.columns, call), "retracts": retracts(node, at, call)} for at, call in enumerate(calls)]
     rows = _text(groups.rows, keys, node.at("windowing", "window", "type"))
     rest = _rest(node, "grouping", "aggCalls", "generateUpdateBefore", "localAggInputRowType", *_OF_WINDOWS)
     state = _text(rows, made, rest)

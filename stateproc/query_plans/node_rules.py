@@ -91,11 +91,11 @@ def aggregate_calls(node: PlanNode) -> list[Any]:
     return [*calls, _COUNT_ROWS] if counted and not any(map(counts_rows, calls)) else calls
 
 
-def retracts(node: PlanNode, number: int) -> bool:
-    """Whether a call of `aggregate_calls` has another accumulator because rows may be taken back."""
+def retracts(node: PlanNode, number: int, call: Any) -> bool:
+    """Whether a call, of this number in `aggregate_calls`, has another accumulator because rows may be taken back."""
     calls = node.items("aggCallNeedRetractions")
     taken_back = number < len(calls) and calls[number] is True
-    return taken_back and function_of(aggregate_calls(node)[number]) not in _RETRACT_ALIKE
+    return taken_back and function_of(call) not in _RETRACT_ALIKE
 
 
 _RETRACT_ALIKE = ("AVG", "COUNT", "SUM0")

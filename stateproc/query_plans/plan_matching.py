@@ -261,7 +261,7 @@ def alike_calls(pair: Pair, number: int) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for at in pair.alike[number] if pair.alike else ():
         found[function_of(before[at])] = at, 0
-        if retracts(pair.old, at):
+        if retracts(pair.old, at, before[at]):
             found.setdefault("COUNT", (at, 1))
     return found
 
@@ -324,7 +324,7 @@ def is_convertible(node: PlanNode) -> bool:
     calls = aggregate_calls(node)
     if node.at("needRetraction") is True and AGGREGATES[node.kind] != GROUPS:
         return False
-    known = [_TAKING_BACK if retracts(node, at) else CONVERTIBLE for at in range(len(calls))]
+    known = [_TAKING_BACK if retracts(node, at, call) else CONVERTIBLE for at, call in enumerate(calls)]
     plain = all(is_built_in(call) and not call.get("distinct") for call in calls)
     return bool(calls) and plain and all(function_of(call) in of for call, of in zip(calls, known, strict=True))
 
