@@ -71,6 +71,11 @@ class _ColumnSpec:
     depth: int
 
 
+def name_entry(text: bytes) -> bytes:
+    """``text`` as an entry of a program's name table."""
+    return len(text).to_bytes(2, "big") + text
+
+
 @dataclass
 class Builder:
     """Collects a program. Columns are numbered in the order they are asked for.
@@ -171,9 +176,13 @@ class Builder:
         label.at = self.fill_from(first, stop)
 
     def name(self, text: bytes) -> int:
-        """``text`` in the name table."""
+        """``text`` in the name table; where it begins."""
+        return self.names(name_entry(text))
+
+    def names(self, entries: bytes) -> int:
+        """Several entries of the name table; where the first begins."""
         at = len(self._names)
-        self._names += len(text).to_bytes(2, "big") + text
+        self._names += entries
         return at
 
     def table(self, words: list[int]) -> int:

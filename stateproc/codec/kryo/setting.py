@@ -33,6 +33,9 @@ class KryoSetting:
     message_set: str = ""
     _choices: dict[str, SerializerChoice] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    def __hash__(self) -> int:
+        return hash((self.version, self.registrations, tuple(self.serializers), tuple(self.classes), self.defaults))
+
     def serializer_of(self, name: str) -> SerializerChoice:
         """Return the serializers that Kryo may have used for the class ``name`` (as Class.getName() returns it)."""
         found = self._choices.get(name)

@@ -7,9 +7,9 @@ has written: the walker then reads the value from its start, or raises the error
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from stateproc.codec import ops
 from stateproc.codec.arrow_arrays import values_array
-from stateproc.codec.builder import Assembler, Builder, DecodedColumns, Label
+from stateproc.codec.builder import Assembler, Builder, DecodedColumns, Label, name_entry
 from stateproc.codec.encoding.sized_writers import SizedWriter
 from stateproc.codec.errors import BadValue
 from stateproc.codec.kryo.avro import AVRO_BODIES
@@ -186,6 +186,72 @@ def check_plan(layout: KryoValue) -> None:
     layout.emit(Builder(), True)
 
 
+@dataclass(frozen=True)
+class _KnownClasses:
+    """What programs know of the classes in values: their codes by name, and by the ids of the job.
+
+    names, by_name: the names as they follow one another in a builder's table, and of each where it begins there, and
+    its code.
+    """
+
+    codes: Mapping[str, int]
+    by_id: Sequence[int]
+    names: bytes
+    by_name: Sequence[tuple[int, int]]
+
+    def put(self, b: Builder) -> int:
+        """Add the table to a program, and return where it begins."""
+        first = b.names(self.names)
+        pairs = [word for at, code in self.by_name for word in (first + at, code)]
+        return b.table([len(self.by_id), *self.by_id, len(self.by_name), *pairs])
+
+
+# It takes a millisecond, and a file of many states has many programs.
+@lru_cache(maxsize=64)
+def _known_classes(setting: KryoSetting, whole: bool) -> _KnownClasses:
+    """``whole``: the value ends where its range ends."""
+    known = _class_codes(setting, whole)
+    ids = range(USER_BASE + len(setting.registrations))
+    registered = (registered_class(number, setting.version, setting.registrations) for number in ids)
+    by_id = [-1 if name is None else known.get(name, -1) for name in registered]
+    # Scala's classes by their ids: the walker knows how chill's serializers write them.
+    by_id[CHILL_BASE:REGISTRAR_BASE] = [-1] * len(CHILL_IDS)
+    names, by_name = b"", []
+    for name, code in known.items():
+        if name.isascii() and len(name) > 1:
+            by_name.append((len(names), code))
+            names += name_entry(name.encode())
+    return _KnownClasses(known, by_id, names, by_name)
+
+
+def _class_codes(setting: KryoSetting, whole: bool) -> dict[str, int]:
+    """Class → code; classes with a serializer of their own, or described otherwise, are left out."""
+
+    def is_plain(name: str) -> bool:
+        """Whether Kryo's own choice of a serializer is certain."""
+        return not setting.serializer_of(name).own
+
+    described = setting.classes
+    found = {name: code for name, code in _JDK_CODES.items() if is_plain(name) and name not in described}
+    for name, own in described.items():
+        if own.like is None or name in _JDK_CODES or _may_be_sorted(own.like, whole) or not is_plain(name):
+            continue
+        code = kernel_code(own.like.name)
+        if code is not None:
+            found[name] = code
+    left_out = _JDK_CODES.keys() | AVRO_BODIES.keys()
+    others = [name for name in described if name not in left_out and described[name].like is None] + LEAVES
+    for number, name in enumerate(dict.fromkeys(others)):
+        if is_plain(name):
+            found[name] = codes.FIRST_OTHER + number
+    return found
+
+
+def _may_be_sorted(like: FieldType, whole: bool) -> bool:
+    """Whether a Map may be a TreeMap for all that is known. Only the end of the value shows that it is not."""
+    return not whole and like.name in SORTED_FORMS
+
+
 class _Plan:
     """Emits what a program needs to read a type's values."""
 
@@ -196,42 +262,13 @@ class _Plan:
         self.modes = modes
         self.whole = whole
         self._walker = Walker(KryoInput(Cursor(b""), setting.version), setting, Guesses(), BODIES)
-        self._codes = self._class_codes()
+        self._classes = _known_classes(setting, whole)
+        self._codes = self._classes.codes
         self._depth = 0
 
     # --- classes ------------------------------------------------------------------------------------------
-    def _class_codes(self) -> dict[str, int]:
-        """Class → code; classes with a serializer of their own, or described otherwise, are left out."""
-        described = self.setting.classes
-        found = {name: code for name, code in _JDK_CODES.items() if self._is_plain(name) and name not in described}
-        for name, own in described.items():
-            if own.like is None or name in _JDK_CODES or self._may_be_sorted(own.like) or not self._is_plain(name):
-                continue
-            code = kernel_code(own.like.name)
-            if code is not None:
-                found[name] = code
-        left_out = _JDK_CODES.keys() | AVRO_BODIES.keys()
-        others = [name for name in described if name not in left_out and described[name].like is None] + LEAVES
-        for number, name in enumerate(dict.fromkeys(others)):
-            if self._is_plain(name):
-                found[name] = codes.FIRST_OTHER + number
-        return found
-
-    def _is_plain(self, name: str) -> bool:
-        """Whether Kryo's own choice of a serializer is certain."""
-        return not self.setting.serializer_of(name).own
-
     def class_table(self) -> int:
-        ids = range(USER_BASE + len(self.setting.registrations))
-        names = (registered_class(number, self.version, self.setting.registrations) for number in ids)
-        by_id = [-1 if name is None else self._codes.get(name, -1) for name in names]
-        # Scala's classes by their ids: the walker knows how chill's serializers write them.
-        by_id[CHILL_BASE:REGISTRAR_BASE] = [-1] * len(CHILL_IDS)
-        by_name: list[int] = []
-        for name, code in self._codes.items():
-            if name.isascii() and len(name) > 1:
-                by_name += (self.b.name(name.encode()), code)
-        return self.b.table([len(by_id), *by_id, len(by_name) // 2, *by_name])
+        return self._classes.put(self.b)
 
     def _expected(self, type_: FieldType, column: KryoColumn) -> list[int]:
         """Return the codes of classes that are expected for a declared type."""
@@ -291,14 +328,10 @@ class _Plan:
             return type_, typed
         if typed and type_.args:
             raise Unplanned(str(type_))
-        if self._may_be_sorted(described.like):
+        if _may_be_sorted(described.like, self.whole):
             raise Unplanned(str(type_))
         bound = dict(zip(described.variables, type_.args, strict=False))
         return bind(described.like, described.variables, bound), False
-
-    def _may_be_sorted(self, like: FieldType) -> bool:
-        """Whether a Map may be a TreeMap for all that is known. Only the end of the value shows that it is not."""
-        return not self.whole and like.name in SORTED_FORMS
 
     def known(self, type_: FieldType, column: KryoColumn, nullable: bool, typed: bool) -> Assembler:
         """Emit an object of a known class."""
