@@ -29,7 +29,7 @@ def arrow_columns(frame: Any) -> FrameColumns:
 
 def schema_columns(schema: pa.Schema) -> FrameColumns:
     """Return the columns of an Arrow schema, in the types that `arrow_batches` returns."""
-    return FrameColumns(schema.names, [arrow_type(_plain(field.type)) for field in schema])
+    return FrameColumns(schema.names, lambda index: arrow_type(_plain(schema.field(index).type)))
 
 
 def arrow_type(found: pa.DataType) -> ColumnType:

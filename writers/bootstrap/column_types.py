@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -137,7 +137,14 @@ class ColumnType:
 
 @dataclass(frozen=True)
 class FrameColumns:
-    """The columns of rows: their names and types, in order."""
+    """The columns of rows: their names in order, and the type of each, which is made of it when it is asked for.
+
+    Rows of hundreds of columns fill hundreds of states, each of a few of them.
+    """
 
     names: Sequence[str]
-    types: Sequence[ColumnType]
+    type_at: Callable[[int], ColumnType]
+
+    def type_of(self, name: str) -> ColumnType:
+        """Return the type of the first column of a name. Raises ValueError for none."""
+        return self.type_at(list(self.names).index(name))

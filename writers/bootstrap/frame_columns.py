@@ -34,9 +34,9 @@ def is_spark(frame: Any) -> bool:
     """Return whether this is a DataFrame of Spark."""
     # Rows of Spark exist only where its classes are imported already; a local write does not import them.
     if "pyspark.sql.types" in sys.modules:
-        from stateproc.writers.bootstrap.spark_frames import spark_columns
+        from stateproc.writers.bootstrap.spark_frames import is_data_frame
 
-        return spark_columns(frame) is not None
+        return is_data_frame(frame)
     return False
 
 

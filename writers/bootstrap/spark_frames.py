@@ -49,15 +49,21 @@ def column_named(name: str) -> Column:
 
 def spark_columns(frame: Any) -> FrameColumns | None:
     """Return the columns of anything with a schema of Spark; None for anything else."""
-    schema = getattr(frame, "schema", None)
-    if not isinstance(schema, StructType):
-        return None
-    return FrameColumns(schema.names, [spark_type(field.dataType) for field in schema])
+    return _struct_columns(frame.schema) if is_data_frame(frame) else None
+
+
+def is_data_frame(frame: Any) -> bool:
+    """Return whether this has a schema of Spark: a DataFrame of Spark, or of Spark Connect."""
+    return isinstance(getattr(frame, "schema", None), StructType)
 
 
 def columns_of_schema(schema: pa.Schema) -> FrameColumns:
     """Return an Arrow schema as columns of Spark. Raises InvalidOption for a type that this release does not have."""
-    return FrameColumns(schema.names, [spark_type(field.dataType) for field in spark_struct(schema)])
+    return _struct_columns(spark_struct(schema))
+
+
+def _struct_columns(schema: StructType) -> FrameColumns:
+    return FrameColumns(schema.names, lambda index: spark_type(schema[index].dataType))
 
 
 def spark_type_given(given: object) -> ColumnType | None:

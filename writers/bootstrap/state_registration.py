@@ -113,7 +113,7 @@ def column_type(frame: Any, column: str, state: str) -> ColumnType:
             where=Where(state=state),
             advice="rename one: frame.toDF(…), table.rename_columns(…)",
         )
-    return columns.types[names.index(column)]
+    return columns.type_of(column)
 
 
 def check_whole(frame: Any, column: str, state: str, what: str) -> None:

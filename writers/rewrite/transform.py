@@ -116,8 +116,7 @@ def typed_value(operator: Operator, state: str, frame: Any) -> ColumnType | None
         columns = columns_like(frame, schema)
     except InvalidOption:
         return None
-    value: ColumnType = columns.types[schema.get_field_index(VALUE)]
-    return value
+    return columns.type_of(VALUE)
 
 
 def transformation(
@@ -163,7 +162,7 @@ def transformation(
             where=Where(state=state.name),
             advice="keep the columns that the state has: " + ", ".join(before.names),
         )
-    found, was = columns.types[list(columns.names).index(VALUE)], before.types[list(before.names).index(VALUE)]
+    found, was = columns.type_of(VALUE), before.type_of(VALUE)
 
     def kept(given: Type, own: Serializer | None, *path: int) -> Type:
         now, then, as_times = found, was, typed

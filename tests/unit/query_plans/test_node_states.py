@@ -22,6 +22,7 @@ from stateproc.query_plans.node_rules import NODE_RULES, node_uids
 from stateproc.query_plans.node_states import Always, Column, NodeState, Pair, Part, node_states
 from stateproc.query_plans.plan_file import read_plan
 from stateproc.serializers import Serializer
+from tests.helpers.plan_parts import with_inputs
 from tests.helpers.planned_states import planned_job
 
 JOBS = [(release, case) for release in ("1.20", "2.3") for case in ("plain", "mini-batch")]
@@ -275,16 +276,17 @@ def test_junk_in_any_part_of_a_plan_is_a_typed_error() -> None:
         kind = nodes[node["id"]].kind
         if not kind.endswith(("-aggregate", "-join", "-rank", "-limit", "-deduplicate", "-normalize")):
             continue
+        part = with_inputs(plan, node)
         for *path, last in places(node):
             owner = node
-            for part in path:
-                owner = owner[part]
+            for step in path:
+                owner = owner[step]
             old = owner[last]
             # Each place has a third of it, and each kind of it a third of the places.
             for owner[last] in JUNK[seen % 3 :: 3]:
                 seen += 1
                 with suppress(SnapshotError):
-                    made = read_plan(plan)
+                    made = read_plan(part)
                     for uid in node_uids(made, next(one for one in made.nodes if one.id == node["id"])).values():
                         assert all(state.value.serializer.type_name for state in node_states(made, uid))
             owner[last] = old

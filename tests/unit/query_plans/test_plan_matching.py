@@ -23,6 +23,7 @@ from stateproc.query_plans.plan_matching import main_uid, matched_plans
 from stateproc.query_plans.row_conversion import NewQuery, row_conversions
 from tests.helpers.fixtures import FIXTURES
 from tests.helpers.flink.changed_plans import recorded
+from tests.helpers.plan_parts import with_inputs
 from tests.helpers.planned_states import planned_job
 
 READS_EVERY_MODE = False
@@ -254,24 +255,14 @@ def test_a_plan_that_flink_does_not_write_is_matched_or_a_typed_error() -> None:
                     continue
                 tried.add((node["type"], *place))
                 for junk in JUNK:
-                    _match_or_refuse(_with_inputs(plan, _replaced(node, place, junk)))
+                    _match_or_refuse(with_inputs(plan, _replaced(node, place, junk)))
     assert len({kind for kind, *_ in tried}) > 10
-
-
-def _with_inputs(plan: Json, node: Json) -> Json:
-    """Return the part of a plan that a node reads from, and that node, as it is given."""
-    known, edges = {node["id"]}, list[Json]()
-    for edge in reversed(plan["edges"]):
-        if edge["target"] in known:
-            known.add(edge["source"])
-            edges.append(edge)
-    nodes = [node if one["id"] == node["id"] else one for one in plan["nodes"] if one["id"] in known]
-    return {**plan, "nodes": nodes, "edges": edges}
 
 
 def _match_or_refuse(plan: Json) -> None:
     try:
-        match = matched_plans(read_plan(plan), read_plan(plan), {})
+        made = read_plan(plan)
+        match = matched_plans(made, made, {})
         assert match.operator_ids.keys() >= set() and not list(match.contradictions)
     except InvalidOption:
         pass
