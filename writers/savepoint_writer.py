@@ -327,8 +327,13 @@ class SavepointWriter(SinkEdits):
         value = (state if names is None else names.applied(state)).value
         if not isinstance(value, RowData):
             raise InvalidOption(f"{pair.old.label} has accumulators that are no rows", advice="give the job's plan")
-        made = aggregate_conversion(pair, value)
+        made = aggregate_conversion(pair, value, operator.header.names)
         operator.edits.set_type(name, TypeChange(made.value, made.renames, made.assignments), of_elements=False)
+        for view, wanted in made.states.items():
+            if wanted is None:
+                operator.edits.dropped.add(view)
+            elif wanted != view:
+                operator.edits.renamed[view] = wanted
 
     def _convert_rows(
         self, operator: ExistingOperator, pair: Pair, conversions: Sequence[RowConversion | None]

@@ -8,19 +8,22 @@ the same column, and these of AVG, where the sums have one type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stateproc.errors import InvalidOption, Where
+from stateproc.query_plans.distinct_views import distinct_views, input_type, kept_views, renamed_states
 from stateproc.query_plans.node_definitions import AGGREGATES, GROUPS, WINDOWS
 from stateproc.query_plans.node_rules import aggregate_calls, function_of, retracts
 from stateproc.query_plans.plan_comparison import goes_on
 from stateproc.query_plans.plan_file import PlanNode, row_type_names, row_type_types
 from stateproc.query_plans.plan_matching import Pair, alike_calls, sources_of
 from stateproc.serializers import Serializer
+from stateproc.serializers.table.collections import NULL_VALUE
+from stateproc.serializers.table.java_streams import MAP_VIEW
 from stateproc.serializers.table.logical_types import LogicalType
-from stateproc.serializers.table.serializers import RowData
+from stateproc.serializers.table.serializers import RawValue, RowData
 from stateproc.types import RowData as row_data
 
 _STATES = {GROUPS: "accState", WINDOWS: "window-aggs"}
@@ -38,27 +41,31 @@ class AggregateConversion:
         value: The type of the new accumulators.
         renames: The fields that stay, as they were and as they are.
         assignments: The fields of calls that begin.
+        states: The states of views, and what they are called; None for one that the new calls do not have.
     """
 
     value: Serializer
     renames: dict[str, str]
     assignments: tuple[str, ...]
+    states: dict[str, str | None]
 
 
-def aggregate_conversion(pair: Pair, old: RowData) -> AggregateConversion:
+def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> AggregateConversion:
     """Return how accumulators are converted.
 
     Args:
         pair: The nodes, and which call is which.
         old: The type of the accumulators, with the names under which they are read.
+        names: The states of the operator.
 
     Raises:
         InvalidOption: The accumulators are not those of the old calls, or a new call has some of another kind.
     """
-    starts = _starts(pair.old)
-    if starts[-1] != len(old.types):
+    starts, views = _starts(pair.old), kept_views(pair)
+    fields = starts[-1] + len(distinct_views(pair.old))
+    if fields != len(old.types):
         raise InvalidOption(
-            f"{pair.old.label} has accumulators of {starts[-1]} fields by its plan, and of {len(old.types)} in the "
+            f"{pair.old.label} has accumulators of {fields} fields by its plan, and of {len(old.types)} in the "
             "snapshot",
             where=Where(state=state_of(pair.old)),
             advice="give the plan that the job ran",
@@ -81,7 +88,20 @@ def aggregate_conversion(pair: Pair, old: RowData) -> AggregateConversion:
             renames[old.names[at]] = f"f{len(types)}"
             types.append(old.types[at] if wider is None else wider[number_of_buffer])
     value = row_data([(f"f{index}", type_) for index, type_ in enumerate(types)])
-    return AggregateConversion(value, renames, tuple(assignments))
+    assert isinstance(value, RowData)
+    for view in views:
+        name = f"f{len(value.names)}"
+        if view is None:
+            assignments.append(f"value.{name} = NULL")
+        else:
+            renames[old.names[starts[-1] + view]] = name
+        value = replace(
+            value,
+            types=(*value.types, MAP_VIEW),
+            names=(*value.names, name),
+            fields=(*value.fields, RawValue(NULL_VALUE)),
+        )
+    return AggregateConversion(value, renames, tuple(assignments), renamed_states(views, names))
 
 
 def call_words(pair: Pair) -> list[str]:
@@ -128,8 +148,8 @@ def _wider(pair: Pair, number: int, source: int) -> list[LogicalType] | None:
 
 def _typed(node: PlanNode, call: Any) -> list[Any]:
     """Return the types of a call's result and arguments; whether they may be null changes no accumulator."""
-    types = row_type_types(_input_type(node))
-    node.chosen(row_type_names(_input_type(node)), call.get("argList") or [])
+    types = row_type_types(input_type(node))
+    node.chosen(row_type_names(input_type(node)), call.get("argList") or [])
     found = [call.get("type"), *(types[at] for at in call.get("argList") or [])]
     return [one.removesuffix(" NOT NULL") if isinstance(one, str) else one for one in found]
 
@@ -175,21 +195,16 @@ def _derived(pair: Pair, number: int, buffer: Callable[[int, int], str]) -> list
 
 def call_text(node: PlanNode, call: Any) -> str:
     """Return a call as SQL has it."""
-    names = row_type_names(_input_type(node))
+    names = row_type_names(input_type(node))
     columns = node.chosen(names, call.get("argList") or [])
-    text, filter_ = f"{function_of(call)}({', '.join(columns) or '*'})", call.get("filterArg", -1)
+    distinct = "DISTINCT " if call.get("distinct") is True else ""
+    text, filter_ = f"{function_of(call)}({distinct}{', '.join(columns) or '*'})", call.get("filterArg", -1)
     return text if filter_ == -1 else f"{text} FILTER ({node.chosen(names, [filter_])[0]})"
 
 
 def state_of(node: PlanNode) -> str:
     """Return the name of an aggregate's state with its accumulators."""
     return _STATES[AGGREGATES[node.kind]]
-
-
-def _input_type(node: PlanNode) -> Any:
-    """Return the type of the rows that the calls are over; in two phases those that the first reads."""
-    local = node.at("localAggInputRowType")
-    return node.sources[0].attributes.get("outputType") if local is None else local
 
 
 def _starts(node: PlanNode) -> list[int]:

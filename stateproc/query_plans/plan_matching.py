@@ -260,6 +260,8 @@ def alike_calls(pair: Pair, number: int) -> dict[str, tuple[int, int]]:
     before = aggregate_calls(pair.old)
     found: dict[str, tuple[int, int]] = {}
     for at in pair.alike[number] if pair.alike else ():
+        if before[at].get("distinct") is True:
+            continue  # What it has seen is by the number of its calls.
         found[function_of(before[at])] = at, 0
         if retracts(pair.old, at, before[at]):
             found.setdefault("COUNT", (at, 1))
@@ -318,15 +320,16 @@ def positions(before: Sequence[str], after: Sequence[str]) -> tuple[int | None, 
 
 def is_convertible(node: PlanNode) -> bool:
     """Whether the state of a node of one frame is converted. Of an aggregate, whether its accumulators are values of
-    their own, without views of many and without a count of rows that are retracted."""
+    their own, without other views than those of DISTINCT."""
     if node.kind not in AGGREGATES:
         return True
     calls = aggregate_calls(node)
     if node.at("needRetraction") is True and AGGREGATES[node.kind] != GROUPS:
         return False
     known = [_TAKING_BACK if retracts(node, at, call) else CONVERTIBLE for at, call in enumerate(calls)]
-    plain = all(is_built_in(call) and not call.get("distinct") for call in calls)
-    return bool(calls) and plain and all(function_of(call) in of for call, of in zip(calls, known, strict=True))
+    return bool(calls) and all(
+        is_built_in(call) and function_of(call) in of for call, of in zip(calls, known, strict=True)
+    )
 
 
 def _paired(

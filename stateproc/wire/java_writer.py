@@ -14,7 +14,7 @@ from stateproc.wire.output import Output
 STREAM_HEADER = 0xACED0005
 SERIALIZABLE, WRITES, ENUM = 0x02, 0x01, 0x10
 _NULL, _REFERENCE, _CLASS, _OBJECT, _STRING, _ARRAY = range(0x70, 0x76)
-_BLOCK, _END, _ENUM = 0x77, 0x78, 0x7E
+_CLASS_OBJECT, _BLOCK, _END, _ENUM = 0x76, 0x77, 0x78, 0x7E
 _FIRST_HANDLE = 0x7E0000
 
 
@@ -59,6 +59,13 @@ class Constant:
 
     of: WrittenClass
     name: str
+
+
+@dataclass(frozen=True)
+class ClassObject:
+    """A java.lang.Class."""
+
+    of: WrittenClass
 
 
 def enum_class(name: str) -> WrittenClass:
@@ -109,8 +116,8 @@ class _Writer:
             self.assign(text)
             self.out.utf(text)
 
-    def fresh(self, value: Instance | Array | Constant) -> None:
-        self.out.u8({Instance: _OBJECT, Array: _ARRAY, Constant: _ENUM}[type(value)])
+    def fresh(self, value: Instance | Array | Constant | ClassObject) -> None:
+        self.out.u8({Instance: _OBJECT, Array: _ARRAY, Constant: _ENUM, ClassObject: _CLASS_OBJECT}[type(value)])
         self.described(value.of)
         self.assign(value)
         if isinstance(value, Constant):
@@ -119,7 +126,7 @@ class _Writer:
             self.out.i32(len(value.items))
             for item in value.items:
                 self.content(item)
-        else:
+        elif isinstance(value, Instance):
             self.instance(value)
 
     def instance(self, value: Instance) -> None:

@@ -69,9 +69,12 @@ def _longs(*names: str) -> Layout:
     return StructLayout(tuple((name, _I64) for name in names))
 
 
+_NULL = "dataview.NullSerializer$NullSerializerSnapshot"
+NULL_VALUE = Scalar("Null", "NULL", AlwaysNull(1), 1, snapshot_class=_TABLE + _NULL)
+"""What an accumulator has in place of a view, whose values are in states of their own."""
 # Snapshot class below org.apache.flink.table., and what its values are.
 _PLAIN: tuple[tuple[str, Scalar], ...] = (
-    ("dataview.NullSerializer$NullSerializerSnapshot", Scalar("Null", "NULL", AlwaysNull(1), 1)),
+    (_NULL, NULL_VALUE),
     (
         "runtime.typeutils.SortedLongSerializer$SortedLongSerializerSnapshot",
         Scalar("SortedLong", "BIGINT", Converted(_I64, pa.int64(), unflip, inverse=unflip), 8),

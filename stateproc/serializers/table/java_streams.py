@@ -6,14 +6,16 @@ they are the same in every release from 1.13 to 2.3.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from stateproc.errors import UnsupportedSnapshot
-from stateproc.serializers.table.logical_types import PACKAGE, LogicalType
+from stateproc.serializers.table.logical_types import PACKAGE, LogicalType, RawSerializer
 from stateproc.wire.java_writer import (
     SERIALIZABLE,
     WRITES,
     Array,
+    ClassObject,
     Constant,
     Instance,
     WrittenClass,
@@ -89,6 +91,9 @@ def java_type(type_: LogicalType) -> bytes:
 
 
 def _type(type_: LogicalType) -> Instance:
+    if replace(type_, nullable=True) == MAP_VIEW:
+        own = {"clazz": ClassObject(_MAP_VIEW), "serializer": Instance(_NULL_SERIALIZER, {})}
+        return Instance(_RAW, {"isNullable": type_.nullable, "typeRoot": Constant(_ROOT, "RAW"), **own})
     described = _TYPES.get(type_.kind)
     if described is None:
         raise UnsupportedSnapshot(
@@ -119,6 +124,12 @@ def _fields(row: LogicalType) -> Instance:
 _SERIALIZER_SIGNATURE = _signature(_UTILS + "TypeSerializer")
 _SERIALIZER = WrittenClass(_UTILS + "TypeSerializer", 1)
 _SINGLETON = WrittenClass(_UTILS + "base.TypeSerializerSingleton", 8766687317209282373, (), _SERIALIZER)
+# What an accumulator has in place of a view, whose values are in states of their own.
+_NULL_SERIALIZER = WrittenClass("org.apache.flink.table.dataview.NullSerializer", -5381596724707742625, (), _SINGLETON)
+_MAP_VIEW = WrittenClass("org.apache.flink.table.api.dataview.MapView", 0, flags=0)
+_RAW = _type_class("Raw", ("clazz", "Ljava/lang/Class;"), ("serializer", _SERIALIZER_SIGNATURE))
+MAP_VIEW = LogicalType("RAW", class_name=_MAP_VIEW.name, serializer=RawSerializer(_NULL_SERIALIZER.name))
+"""The type of an accumulator's field of a view that is a map."""
 _DECIMAL = WrittenClass(_TABLE + "DecimalDataSerializer", 1, (_PRECISION, ("scale", "I")), _SERIALIZER)
 _TIMESTAMP = WrittenClass(_TABLE + "TimestampDataSerializer", 1, (_PRECISION,), _SERIALIZER)
 _GETTER = "Lorg/apache/flink/table/data/ArrayData$ElementGetter;"

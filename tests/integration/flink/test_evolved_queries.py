@@ -95,6 +95,32 @@ QUERIES: dict[str, tuple[str, str | None, str | None]] = {
         "SELECT points, AVG(balance), CAST(NULL AS BIGINT) FROM accounts GROUP BY points",
         "SELECT points, SUM(balance), COUNT(*) FROM accounts GROUP BY points",
     ),
+    # What DISTINCT has seen is kept by the number of its columns among all: 0 and 1 change places, 2 is gone.
+    "seen": (
+        "product STRING, a BIGINT, b DOUBLE, c BIGINT",
+        "SELECT product, COUNT(DISTINCT customer), SUM(DISTINCT amount), COUNT(DISTINCT id) + 0 * COUNT(*) "
+        "FROM orders WHERE id > 0 GROUP BY product",
+        "SELECT product, COUNT(*), SUM(DISTINCT amount), COUNT(DISTINCT customer) FROM orders WHERE id > 0 "
+        "GROUP BY product",
+    ),
+    "filters": (
+        "product STRING, a BIGINT, b BIGINT, c DOUBLE",
+        "SELECT product, COUNT(DISTINCT customer) FILTER (WHERE amount > 5), COUNT(DISTINCT customer), "
+        "SUM(amount) + 0 * COUNT(amount) FROM orders WHERE id > -1 GROUP BY product",
+        "SELECT product, COUNT(DISTINCT customer) FILTER (WHERE amount > 5), COUNT(DISTINCT customer), AVG(amount) "
+        "FROM orders WHERE id > -1 GROUP BY product",
+    ),
+    "branches": (
+        "branch STRING, a BIGINT, b DOUBLE, c BIGINT",
+        "SELECT branch, COUNT(DISTINCT points), SUM(balance), COUNT(*) FROM accounts WHERE account > 0 GROUP BY branch",
+        "SELECT branch, COUNT(balance), AVG(balance), COUNT(DISTINCT points) FROM accounts WHERE account > 0 "
+        "GROUP BY branch",
+    ),
+    "begins": (
+        "product STRING, a BIGINT, b BIGINT",
+        "SELECT product, COUNT(*), CAST(NULL AS BIGINT) FROM orders WHERE id > -2 GROUP BY product",
+        "SELECT product, COUNT(*), COUNT(DISTINCT customer) FROM orders WHERE id > -2 GROUP BY product",
+    ),
     "changed": (
         "customer BIGINT, a DOUBLE, b DOUBLE",
         "SELECT customer, MIN(amount), SUM(amount) FROM orders GROUP BY customer",
@@ -194,6 +220,7 @@ def test_the_new_query_goes_on(flink: EvolvingJob) -> None:
         assert "AVG(balance) from SUM, COUNT(balance) from SUM, SUM(points) from AVG" in plan
         assert "COUNT(*) kept, SUM(balance) from AVG, AVG(balance) dropped" in plan
         assert "SUM(id) from AVG, COUNT(id) from AVG, AVG(id) dropped" in plan
+        assert "SUM(DISTINCT amount) kept, COUNT(DISTINCT customer) kept, COUNT(DISTINCT id) dropped" in plan
         assert f"({uid_of(flink, 'new', 'added')}), its results begin with the restore" in plan
     feed(flink, SECOND)
     flink.do(*(
@@ -210,7 +237,10 @@ def test_the_new_query_goes_on(flink: EvolvingJob) -> None:
         assert "gone" not in new
         changed = Counter({"[1, 15.0, 15.0]": 1, "[2, 4.5, 4.5]": 1, "[3, 1.5, 99.0]": 1, "[null, 6.0, 6.0]": 1})
         assert table(new["changed"]) == changed
-        for name in ("mean", "parts", "balances", "points"):
+        # DISTINCT has seen customer 1 of tea, and 2 of mate, before; what begins has not.
+        assert newest(new["seen"])["tea"] == "[tea, 5, 58.0, 2]"
+        assert newest(new["begins"]) == {"tea": "[tea, 5, 1]", "紅茶": "[紅茶, 1, 1]", "mate": "[mate, 3, 2]"}
+        for name in ("mean", "parts", "balances", "points", "seen", "filters", "branches"):
             now, wanted = newest(new[name]), newest(whole[name])
             assert len(now) > 1 and now == {key: wanted[key] for key in now}, (form, name)
         # What is taken back has the new columns of rows that the old query printed.

@@ -72,6 +72,23 @@ QUERIES = {
         "a BIGINT, b BIGINT",
         "b BIGINT",
     ),
+    # What DISTINCT has seen of two columns, which change places.
+    "seen": (
+        over(TUMBLE, "COUNT(DISTINCT id), SUM(amount), COUNT(DISTINCT amount)"),
+        over(TUMBLE, "COUNT(DISTINCT amount), SUM(amount), COUNT(DISTINCT id)"),
+        "a BIGINT, b DOUBLE, c BIGINT",
+        "c BIGINT, b DOUBLE, a BIGINT",
+    ),
+    "hopping": (
+        over(HOP, "COUNT(DISTINCT id), COUNT(DISTINCT amount)"), over(HOP, "COUNT(DISTINCT amount)"),
+        "a BIGINT, b BIGINT", "b BIGINT",
+    ),
+    "visited": (
+        over(SESSION, "COUNT(DISTINCT id), MAX(id), COUNT(DISTINCT amount)"),
+        over(SESSION, "COUNT(DISTINCT amount), MAX(id), COUNT(DISTINCT id)"),
+        "a BIGINT, b BIGINT, c BIGINT",
+        "c BIGINT, b BIGINT, a BIGINT",
+    ),
     "whole": (over(TUMBLE, "SUM(amount)", ""), over(TUMBLE, "SUM(amount)", ""), "a DOUBLE", "a DOUBLE"),
     "keyed": (over(TUMBLE, "COUNT(*)", "n, "), over(TUMBLE, "COUNT(*)", "n, "), "b BIGINT", "b BIGINT"),
     "global": (over(TUMBLE, "MIN(id), MAX(id)", ""), over(TUMBLE, "MAX(id)", ""), "a BIGINT, b BIGINT", "b BIGINT"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import tarfile
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,10 @@ import pytest
 import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
+from stateproc.query_plans.distinct_views import kept_views
+from stateproc.query_plans.plan_matching import Pair
 from tests.helpers.paths import ROOT
+from tests.helpers.planned_states import PlannedJob, planned_job
 
 READS_EVERY_MODE = False
 UID = "4_group-aggregate"
@@ -120,7 +125,7 @@ def test_buffers_of_each_call(job: Path, tmp_path: Path, calls: list[Json], expe
     [
         ([COUNT, SUM, call("MAX", "DOUBLE", 1)], {}, r"MAX\(amount\) of 4_group-aggregate.*--new-aggregates empty"),
         ([call("MAX", "DOUBLE", 1)], {}, "would begin without state: 4_group-aggregate"),
-        ([COUNT, call("SUM", "DOUBLE", 1, distinct=True)], {}, "would begin without state: 4_group-aggregate"),
+        ([COUNT, call("SUM", "DOUBLE", 1, distinct=True)], {}, r"SUM\(DISTINCT amount\) of 4_group-aggregate"),
         ([COUNT, call("LAST_VALUE", "DOUBLE", 1)], {}, "would begin without state: 4_group-aggregate"),
         ([SUM], {"needRetraction": True}, "would begin without state: 4_group-aggregate"),
         ([SUM], {"grouping": []}, "would begin without state: 4_group-aggregate"),
@@ -203,3 +208,78 @@ def test_accumulators_of_another_number_are_not_those_of_the_plan(job: Path) -> 
     writer = SavepointWriter.from_existing_savepoint(None, str(job / "savepoint"))
     with pytest.raises(InvalidOption, match="accumulators of 3 fields by its plan, and of 2 in the snapshot"):
         writer.evolve(old, changed(job, SUM)[1])
+
+
+# What DISTINCT has seen of a column, of COUNT(*), SUM(amount), MAX(amount), AVG(quantity), COUNT(DISTINCT id).
+
+
+def seen(column: int, **more: Any) -> Json:
+    return call("COUNT", "BIGINT NOT NULL", column, distinct=True, **more)
+
+
+def with_calls(release: str, edit: Callable[[list[Json]], list[Json]]) -> tuple[PlannedJob, str, Json, Json]:
+    """A job, the uid of its first aggregate, its plan, and the same with other calls."""
+    job = planned_job(release, "plain")
+    plan = json.loads((job.path / "plan.json").read_text())
+    made = copy.deepcopy(plan)
+    node = next(one for one in made["nodes"] if one["type"].startswith("stream-exec-group-aggregate_"))
+    node["aggCalls"] = edit(node["aggCalls"])
+    node["aggCallNeedRetractions"] = [False] * len(node["aggCalls"])
+    return job, f"{node['id']}_group-aggregate", plan, made
+
+
+def rows(snapshot: str, uid: str, state: str) -> list[Any]:
+    return sorted(map(str, stateproc.open(snapshot).state(uid, state).to_arrow().to_pylist()))
+
+
+@pytest.mark.parametrize("release", ["1.20", "2.3"])
+def test_what_distinct_has_seen_follows_its_calls(release: str, tmp_path: Path) -> None:
+    job, uid, old, new = with_calls(release, lambda calls: [seen(0), calls[4], calls[0]])
+    writer = SavepointWriter.from_existing_savepoint(None, str(job.path / "snapshot")).evolve(
+        old, new, new_aggregates="empty"
+    )
+    note = "COUNT(DISTINCT id) kept, COUNT(*) kept, COUNT(DISTINCT customer) from now on"
+    assert note in str(writer.plan())
+    target, source = writer.write(tmp_path / "target"), str(job.path / "snapshot")
+    assert rows(target, uid, "distinctAcc_1") == rows(source, uid, "distinctAcc_0") != []
+    assert rows(target, uid, "distinctAcc_1_null_state") == rows(source, uid, "distinctAcc_0_null_state")
+    states = stateproc.open(target).operator(uid).states
+    assert not [state.name for state in states if state.name.startswith("distinctAcc_0")]
+    accumulators = [state for state in states if state.name == "accState"]
+    assert accumulators[0].value_type.count("RAW(org.apache.flink.table.api.dataview.MapView)") == 2
+
+
+def test_what_distinct_has_seen_is_dropped_with_its_calls(tmp_path: Path) -> None:
+    job, uid, old, new = with_calls("2.3", lambda calls: calls[:4])
+    writer = SavepointWriter.from_existing_savepoint(None, str(job.path / "snapshot")).evolve(old, new)
+    names = [state.name for state in stateproc.open(writer.write(tmp_path / "target")).operator(uid).states]
+    assert "accState" in names and not [name for name in names if name.startswith("distinctAcc")]
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda calls: [*calls, seen(4, filterArg=0)], "are others, and what it has seen"),
+        (lambda calls: [{**calls[4], "filterArg": 0}, calls[4]], "are others, and what it has seen"),
+    ],
+)
+def test_calls_that_share_what_they_have_seen_stay_together(
+    edit: Callable[[list[Json]], list[Json]], message: str
+) -> None:
+    job, _, old, new = with_calls("2.3", edit)
+    writer = SavepointWriter.from_existing_savepoint(None, str(job.path / "snapshot"))
+    with pytest.raises(InvalidOption, match=message) as e:
+        writer.evolve(old, new, new_aggregates="empty")
+    assert "--empty" in str(e.value)
+
+
+def test_what_distinct_has_seen_has_the_type_of_its_column() -> None:
+    plan = planned_job("2.3", "plain").plan
+    node = next(one for one in plan.nodes if one.kind == "stream-exec-group-aggregate")
+    calls = tuple(range(len(node.at("aggCalls"))))
+    assert kept_views(Pair(node, node, kept=calls)) == [0]
+    (source,) = node.sources
+    text = source.attributes["outputType"].replace("`id` BIGINT NOT NULL", "`id` BIGINT")
+    nullable = replace(node, sources=(replace(source, attributes={**source.attributes, "outputType": text}),))
+    with pytest.raises(InvalidOption, match="have columns of other types"):
+        kept_views(Pair(node, nullable, kept=calls))

@@ -295,12 +295,12 @@ def _batches(plan: Json) -> None:
     _node(plan, "group-aggregate")["configuration"]["table.exec.mini-batch.enabled"] = "true"
 
 
-def _type(plan: Json) -> None:
-    _node(plan, "group-aggregate")["aggCalls"][1]["type"] = "FLOAT"
+def _function(plan: Json) -> None:
+    _node(plan, "group-aggregate")["aggCalls"][1]["internalName"] = "$LAST_VALUE$1"
 
 
-@pytest.mark.parametrize("edit", [_option, _type])
-def test_settings_and_types_that_decide_about_state(edit: Callable[[Json], object]) -> None:
+@pytest.mark.parametrize("edit", [_option, _function])
+def test_settings_and_functions_that_decide_about_state(edit: Callable[[Json], object]) -> None:
     old, new = read_plan(written("2.3", "plain")), read_plan(change(edit))
     number = _node(written("2.3", "plain"), "group-aggregate")["id"]
     match = matched_plans(old, new, {})
