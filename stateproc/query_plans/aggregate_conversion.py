@@ -9,19 +9,19 @@ the same column, and these of AVG, where the sums have one type.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from stateproc.errors import InvalidOption, Where
-from stateproc.query_plans.distinct_views import distinct_views, input_type, kept_views, renamed_states
+from stateproc.query_plans.aggregate_views import distinct_views, input_type, kept_views, renamed_states
 from stateproc.query_plans.node_definitions import AGGREGATES, GROUPS, WINDOWS
-from stateproc.query_plans.node_rules import aggregate_calls, function_of, retracts
+from stateproc.query_plans.node_rules import aggregate_calls, buffer_names, function_of, is_built_in, retracts
 from stateproc.query_plans.plan_comparison import goes_on
 from stateproc.query_plans.plan_file import PlanNode, row_type_names, row_type_types
-from stateproc.query_plans.plan_matching import Pair, alike_calls, sources_of
+from stateproc.query_plans.plan_matching import Pair, alike_calls, is_known_call, sources_of
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.collections import NULL_VALUE
-from stateproc.serializers.table.java_streams import MAP_VIEW
+from stateproc.serializers.table.java_streams import MAP_VIEW, java_type
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RawValue, RowData
 from stateproc.types import RowData as row_data
@@ -62,17 +62,22 @@ def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> Ag
         InvalidOption: The accumulators are not those of the old calls, or a new call has some of another kind.
     """
     starts, views = _starts(pair.old), kept_views(pair)
-    fields = starts[-1] + len(distinct_views(pair.old))
-    if fields != len(old.types):
-        raise InvalidOption(
-            f"{pair.old.label} has accumulators of {fields} fields by its plan, and of {len(old.types)} in the "
-            "snapshot",
-            where=Where(state=state_of(pair.old)),
-            advice="give the plan that the job ran",
-        )
-    types: list[LogicalType] = []
+    planned = starts[-1] + len(distinct_views(pair.old))
+    if planned != len(old.types):
+        why = f"{planned} fields by its plan, and of {len(old.types)} in the snapshot"
+        raise _of_another_plan(pair.old, why)
+    for number, first in enumerate(starts[:-1]):
+        for at, type_ in enumerate(_buffers(pair.old, number) if is_known_call(pair.old, number) else ()):
+            if type_.kind != old.types[first + at].kind:
+                found = f"a field {type_.sql} by its plan, which is {old.types[first + at].sql} in the snapshot"
+                raise _of_another_plan(pair.old, found)
+    fields_: list[tuple[LogicalType, Serializer, bytes]] = []
     renames: dict[str, str] = {}
     assignments: list[str] = []
+
+    def stays(at: int) -> None:
+        renames[old.names[at]] = f"f{len(fields_)}"
+        fields_.append((old.types[at], old.fields[at], old.written[at] if old.written else java_type(old.types[at])))
 
     def buffer(source: int, number: int) -> str:
         return 'value."' + old.names[starts[source] + number].replace('"', '""') + '"'
@@ -80,28 +85,38 @@ def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> Ag
     for number, source in enumerate(pair.kept or ()):
         if source is None:
             for type_, initial in _derived(pair, number, buffer) or _beginning(pair.new, number):
-                assignments.append(f"value.f{len(types)} = {initial}")
-                types.append(type_)
+                assignments.append(f"value.f{len(fields_)} = {initial}")
+                fields_.append(_field(type_))
             continue
         wider = _wider(pair, number, source)
         for number_of_buffer, at in enumerate(range(starts[source], starts[source + 1])):
-            renames[old.names[at]] = f"f{len(types)}"
-            types.append(old.types[at] if wider is None else wider[number_of_buffer])
-    value = row_data([(f"f{index}", type_) for index, type_ in enumerate(types)])
-    assert isinstance(value, RowData)
+            stays(at)
+            if wider is not None:
+                fields_[-1] = _field(wider[number_of_buffer])
     for view in views:
-        name = f"f{len(value.names)}"
-        if view is None:
-            assignments.append(f"value.{name} = NULL")
+        if view is not None:
+            stays(starts[-1] + view)
         else:
-            renames[old.names[starts[-1] + view]] = name
-        value = replace(
-            value,
-            types=(*value.types, MAP_VIEW),
-            names=(*value.names, name),
-            fields=(*value.fields, RawValue(NULL_VALUE)),
-        )
-    return AggregateConversion(value, renames, tuple(assignments), renamed_states(views, names))
+            assignments.append(f"value.f{len(fields_)} = NULL")
+            fields_.append((MAP_VIEW, RawValue(NULL_VALUE), java_type(MAP_VIEW)))
+    types, fields, written = zip(*fields_, strict=True)
+    value = RowData(types, tuple(f"f{at}" for at in range(len(types))), fields, written)
+    return AggregateConversion(value, renames, tuple(assignments), renamed_states(pair, views, names))
+
+
+def _of_another_plan(node: PlanNode, why: str) -> InvalidOption:
+    return InvalidOption(
+        f"{node.label} has accumulators of {why}",
+        where=Where(state=state_of(node)),
+        advice="give the plan that the job ran",
+    )
+
+
+def _field(type_: LogicalType) -> tuple[LogicalType, Serializer, bytes]:
+    """Return a type with its serializer, and as a Java object."""
+    made = row_data({"f0": type_})
+    assert isinstance(made, RowData)
+    return type_, made.fields[0], java_type(type_)
 
 
 def call_words(pair: Pair) -> list[str]:
@@ -130,8 +145,14 @@ def _kept_as(pair: Pair, number: int, source: int) -> str:
 def _wider(pair: Pair, number: int, source: int) -> list[LogicalType] | None:
     """Return the wider types of the buffers of a call that stays; None where they stay. Raises InvalidOption."""
     call = aggregate_calls(pair.new)[number]
-    if _typed(pair.new, call) == _typed(pair.old, aggregate_calls(pair.old)[source]):
+    if _typed(pair.new, number) == _typed(pair.old, source):
         return None
+    if not is_known_call(pair.new, number):
+        raise InvalidOption(
+            f"{call_text(pair.new, call)} of {pair.new.label} has columns of other types, and an accumulator that is "
+            "not known",
+            advice="leave these columns as they are, or let the aggregate start empty: --empty, without --map",
+        )
     was, wanted = _buffers(pair.old, source), _buffers(pair.new, number)
     if [type_.sql for type_ in was] == [type_.sql for type_ in wanted]:
         return None
@@ -146,11 +167,13 @@ def _wider(pair: Pair, number: int, source: int) -> list[LogicalType] | None:
     return wanted
 
 
-def _typed(node: PlanNode, call: Any) -> list[Any]:
-    """Return the types of a call's result and arguments; whether they may be null changes no accumulator."""
-    types = row_type_types(input_type(node))
+def _typed(node: PlanNode, number: int) -> list[Any]:
+    """Return the types of a call's result and arguments; whether they may be null changes no accumulator of values."""
+    call, types = aggregate_calls(node)[number], row_type_types(input_type(node))
     node.chosen(row_type_names(input_type(node)), call.get("argList") or [])
     found = [call.get("type"), *(types[at] for at in call.get("argList") or [])]
+    if not is_known_call(node, number):
+        return found
     return [one.removesuffix(" NOT NULL") if isinstance(one, str) else one for one in found]
 
 
@@ -210,8 +233,10 @@ def state_of(node: PlanNode) -> str:
 def _starts(node: PlanNode) -> list[int]:
     """Return where the buffers of each call begin, and where the last ends."""
     found = [0]
-    for number in range(len(aggregate_calls(node))):
-        found.append(found[-1] + len(_buffers(node, number)))
+    for number, call in enumerate(aggregate_calls(node)):
+        retracted = retracts(node, number, call)
+        parts = buffer_names(function_of(call), retracted=retracted) if is_built_in(call) else ("",)
+        found.append(found[-1] + len(parts))
     return found
 
 

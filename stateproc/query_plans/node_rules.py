@@ -68,9 +68,8 @@ def accumulator_names(
         is_distinct = call.get("distinct") is True and bool(columns)
         counted |= function == "COUNT" and not columns and not is_distinct and call.get("filterArg", -1) == -1
         name = _call_name(call, function, columns)
-        is_retracted = index < len(retracted) and retracted[index] is True
-        buffers = _RETRACTING.get(function) if is_retracted else None
-        names += [f"{name}_{part}" if part else name for part in buffers or buffer_names(function)]
+        parts = buffer_names(function, retracted=index < len(retracted) and retracted[index] is True)
+        names += [f"{name}_{part}" if part else name for part in parts]
         if is_distinct:
             distinct[columns] = None
     if count_rows and not counted:
@@ -117,9 +116,10 @@ def is_built_in(call: Any) -> bool:
 _COUNT_ROWS = {"internalName": "$COUNT$1", "argList": [], "filterArg": -1, "type": "BIGINT NOT NULL"}
 
 
-def buffer_names(function: str) -> tuple[str, ...]:
-    """Return what the buffers of a function hold that does not retract; "" for the result itself."""
-    return _BUFFERS.get(function, ("",))
+def buffer_names(function: str, *, retracted: bool = False) -> tuple[str, ...]:
+    """Return what the buffers of a function hold; "" for the result itself. ``retracted``: its input may be."""
+    own = _RETRACTING.get(function) if retracted else None
+    return own or _BUFFERS.get(function, ("",))
 
 
 def function_of(call: Any) -> str:

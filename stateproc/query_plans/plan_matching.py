@@ -215,7 +215,7 @@ def _materialized(pair: Pair, texts: Sequence[Mapping[int, Definition]]) -> Pair
     frames = [text[node.id].frame for text, node in zip(texts, (pair.old, pair.new), strict=True)]
     if pair.new.kind != SINK or not pair.by_table or frames[0] != frames[1] or not frames[0]:
         return pair
-    return replace(_conversion(pair.old, pair.new, texts), mapped=pair.mapped)
+    return replace(_with_columns(pair.old, pair.new, texts), mapped=pair.mapped)
 
 
 def _converted(
@@ -287,8 +287,9 @@ def _of_one_frame(
     for _, _, one, two in ranked:
         if one in by_id[0] and two in by_id[1]:
             before, after = by_id[0].pop(one), by_id[1].pop(two)
-            if parts[1][two] & known <= parts[0][one]:
-                yield _conversion(before, after, texts)
+            pair = _conversion(before, after, texts)
+            if pair is not None and parts[1][two] & known <= parts[0][one]:
+                yield pair
 
 
 def _parts(definition: Definition) -> frozenset[tuple[int, str]]:
@@ -298,11 +299,20 @@ def _parts(definition: Definition) -> frozenset[tuple[int, str]]:
     )
 
 
-def _conversion(one: PlanNode, two: PlanNode, texts: Sequence[Mapping[int, Definition]]) -> Pair:
+def _conversion(one: PlanNode, two: PlanNode, texts: Sequence[Mapping[int, Definition]]) -> Pair | None:
+    """Return a pair whose state is converted; None if a call would begin whose accumulator is not known."""
+    if one.kind not in AGGREGATES:
+        return _with_columns(one, two, texts)
     before, after = texts[0][one.id], texts[1][two.id]
-    if one.kind in AGGREGATES:
-        alike = tuple(tuple(at for at, text in enumerate(before.arguments) if text == over) for over in after.arguments)
-        return Pair(one, two, kept=positions(before.calls, after.calls), alike=alike)
+    kept = positions(before.calls, after.calls)
+    if any(source is None and not is_known_call(two, number) for number, source in enumerate(kept)):
+        return None
+    alike = tuple(tuple(at for at, text in enumerate(before.arguments) if text == over) for over in after.arguments)
+    return Pair(one, two, kept=kept, alike=alike)
+
+
+def _with_columns(one: PlanNode, two: PlanNode, texts: Sequence[Mapping[int, Definition]]) -> Pair:
+    before, after = texts[0][one.id], texts[1][two.id]
     return Pair(one, two, columns=tuple(positions(*each) for each in zip(before.kept, after.kept, strict=True)))
 
 
@@ -319,17 +329,17 @@ def positions(before: Sequence[str], after: Sequence[str]) -> tuple[int | None, 
 
 
 def is_convertible(node: PlanNode) -> bool:
-    """Whether the state of a node of one frame is converted. Of an aggregate, whether its accumulators are values of
-    their own, without other views than those of DISTINCT."""
+    """Whether the state of a node of one frame is converted."""
     if node.kind not in AGGREGATES:
         return True
-    calls = aggregate_calls(node)
-    if node.at("needRetraction") is True and AGGREGATES[node.kind] != GROUPS:
-        return False
-    known = [_TAKING_BACK if retracts(node, at, call) else CONVERTIBLE for at, call in enumerate(calls)]
-    return bool(calls) and all(
-        is_built_in(call) and function_of(call) in of for call, of in zip(calls, known, strict=True)
-    )
+    return bool(aggregate_calls(node)) and (node.at("needRetraction") is not True or AGGREGATES[node.kind] == GROUPS)
+
+
+def is_known_call(node: PlanNode, number: int) -> bool:
+    """Whether the accumulator of a call, of this number in `aggregate_calls`, is of values that are known."""
+    call = aggregate_calls(node)[number]
+    known = _TAKING_BACK if retracts(node, number, call) else CONVERTIBLE
+    return is_built_in(call) and function_of(call) in known
 
 
 def _paired(
@@ -439,7 +449,9 @@ def _given_pair(
         return Pair(one, two, by_table=True)
     frame = wide[0][one.id].frame
     if frame and frame == wide[1][two.id].frame and is_convertible(one) and is_convertible(two):
-        return _conversion(one, two, wide)
+        pair = _conversion(one, two, wide)
+        if pair is not None:
+            return pair
     if own_definition(one) != own_definition(two) or _input_types(one) != _input_types(two):
         raise InvalidOption(
             f"{one.label} ({before}) and {two.label} ({after}) compute something else, or of other columns: the state "

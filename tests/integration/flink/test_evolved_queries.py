@@ -116,6 +116,32 @@ QUERIES: dict[str, tuple[str, str | None, str | None]] = {
         "SELECT branch, COUNT(balance), AVG(balance), COUNT(DISTINCT points) FROM accounts WHERE account > 0 "
         "GROUP BY branch",
     ),
+    # Lists and maps of calls are kept by the number of the call.
+    "extremes": (
+        "branch STRING, a DOUBLE, b BIGINT, c DOUBLE",
+        "SELECT branch, MIN(balance), MAX(points), SUM(balance) FROM accounts WHERE account > -1 GROUP BY branch",
+        "SELECT branch, SUM(balance), MAX(points), MIN(balance) FROM accounts WHERE account > -1 GROUP BY branch",
+    ),
+    "highest": (
+        "branch STRING, a BIGINT, b BIGINT",
+        "SELECT branch, CHAR_LENGTH(LISTAGG(branch)) + COUNT(*), MAX(points) FROM accounts WHERE account > -2 "
+        "GROUP BY branch",
+        "SELECT branch, COUNT(*), MAX(points) FROM accounts WHERE account > -2 GROUP BY branch",
+    ),
+    "values": (
+        "product STRING, a STRING, b BIGINT, c BIGINT",
+        "SELECT product, LISTAGG(CAST(id AS STRING)), FIRST_VALUE(id), LAST_VALUE(customer) FROM orders WHERE id > -3 "
+        "GROUP BY product",
+        "SELECT product, LISTAGG(CAST(id AS STRING)), LAST_VALUE(customer), FIRST_VALUE(id) FROM orders WHERE id > -3 "
+        "GROUP BY product",
+    ),
+    "collected": (
+        "product STRING, a STRING, b BIGINT, c STRING",
+        "SELECT product, JSON_ARRAYAGG(id), CARDINALITY(ARRAY_AGG(customer)), CAST(COUNT(DISTINCT id) AS STRING) "
+        "FROM orders WHERE id > -4 GROUP BY product",
+        "SELECT product, CAST(COUNT(DISTINCT id) AS STRING), CARDINALITY(ARRAY_AGG(customer)), JSON_ARRAYAGG(id) "
+        "FROM orders WHERE id > -4 GROUP BY product",
+    ),
     "begins": (
         "product STRING, a BIGINT, b BIGINT",
         "SELECT product, COUNT(*), CAST(NULL AS BIGINT) FROM orders WHERE id > -2 GROUP BY product",
@@ -128,6 +154,8 @@ QUERIES: dict[str, tuple[str, str | None, str | None]] = {
     ),
 }
 CONTINUED = ("totals", "joined", "top", "nested", "last")
+COMPARED = ("mean", "parts", "balances", "points", "seen", "filters", "branches", "extremes", "highest", "values")
+COMPARED += ("collected",)
 BEGUN = ("added", "changed")
 
 # The groups of "calls" that the second rows are in: AVG, COUNT and SUM of all rows, MAX and the other AVG of these.
@@ -240,7 +268,7 @@ def test_the_new_query_goes_on(flink: EvolvingJob) -> None:
         # DISTINCT has seen customer 1 of tea, and 2 of mate, before; what begins has not.
         assert newest(new["seen"])["tea"] == "[tea, 5, 58.0, 2]"
         assert newest(new["begins"]) == {"tea": "[tea, 5, 1]", "紅茶": "[紅茶, 1, 1]", "mate": "[mate, 3, 2]"}
-        for name in ("mean", "parts", "balances", "points", "seen", "filters", "branches"):
+        for name in COMPARED:
             now, wanted = newest(new[name]), newest(whole[name])
             assert len(now) > 1 and now == {key: wanted[key] for key in now}, (form, name)
         # What is taken back has the new columns of rows that the old query printed.

@@ -89,6 +89,12 @@ QUERIES = {
         "a BIGINT, b BIGINT, c BIGINT",
         "c BIGINT, b BIGINT, a BIGINT",
     ),
+    "texts": (
+        over(TUMBLE, "MAX(id), FIRST_VALUE(id), LISTAGG(CAST(id AS STRING))"),
+        over(TUMBLE, "LISTAGG(CAST(id AS STRING)), FIRST_VALUE(id)"),
+        "a BIGINT, b BIGINT, c STRING",
+        "c STRING, b BIGINT",
+    ),
     "whole": (over(TUMBLE, "SUM(amount)", ""), over(TUMBLE, "SUM(amount)", ""), "a DOUBLE", "a DOUBLE"),
     "keyed": (over(TUMBLE, "COUNT(*)", "n, "), over(TUMBLE, "COUNT(*)", "n, "), "b BIGINT", "b BIGINT"),
     "global": (over(TUMBLE, "MIN(id), MAX(id)", ""), over(TUMBLE, "MAX(id)", ""), "a BIGINT, b BIGINT", "b BIGINT"),

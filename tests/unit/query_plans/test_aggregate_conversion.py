@@ -15,7 +15,7 @@ import pytest
 import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
-from stateproc.query_plans.distinct_views import kept_views
+from stateproc.query_plans.aggregate_views import kept_views
 from stateproc.query_plans.plan_matching import Pair
 from tests.helpers.paths import ROOT
 from tests.helpers.planned_states import PlannedJob, planned_job

@@ -1,15 +1,18 @@
-"""The views of an aggregate over groups: the values that DISTINCT has seen of a set of columns.
+"""The views of an aggregate over groups: what its calls keep of many rows, in states of their own.
 
-All calls with DISTINCT of the same columns, in the same order, share a view. It is a map from values to a number: a bit
-for each of its calls, by its place among them, for their filters may differ; or, if rows may be taken back, how often
-the value is there (DistinctAggCodeGen). View i is the states distinctAcc_i and distinctAcc_i_null_state, the number of
-the value null; views are numbered as their first calls come. The row of accumulators has a field for each view after
-all others, which is always null.
+A call whose accumulator has a list or a map (MIN and MAX of rows that may be taken back, COLLECT, LISTAGG, functions of
+the user) keeps it in agg<i>$<field>, with its own number. What DISTINCT has seen of a set of columns is one view of all
+calls with DISTINCT of the same columns, in the same order: a map from values to a number, a bit for each of its calls,
+by its place among them, for their filters may differ; or, if rows may be taken back, how often the value is there
+(DistinctAggCodeGen). View i is the states distinctAcc_<i> and distinctAcc_<i>_null_state, the number of the value null;
+these views are numbered as their first calls come. The row of accumulators has a field for each after all others.
+Fields of views in it are always null.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from stateproc.errors import InvalidOption
@@ -17,7 +20,7 @@ from stateproc.query_plans.node_rules import aggregate_calls
 from stateproc.query_plans.plan_file import PlanNode, row_type_names, row_type_types
 from stateproc.query_plans.plan_matching import Pair
 
-_STATE, _PARTS = "distinctAcc_", ("", "_null_state")
+_VIEW = re.compile(r"(?P<kind>distinctAcc_|agg(?=\d+\$))(?P<number>\d{1,9})(?P<part>.*)", re.DOTALL)
 
 
 def input_type(node: PlanNode) -> Any:
@@ -51,25 +54,34 @@ def kept_views(pair: Pair) -> list[int | None]:
         known = {taken[source] for source in sources if source is not None}
         view = known.pop() if known else None
         if view is not None and sources != before[view]:
-            raise _refused(pair, "are others, and what it has seen is kept by their number")
+            raise _refused(pair, "with DISTINCT of one column are others, and what it has seen is kept by their number")
         if view is not None and _types(pair.new, calls[0]) != _types(pair.old, before[view][0]):
-            raise _refused(pair, "have columns of other types, by which it is kept what it has seen")
+            raise _refused(pair, "with DISTINCT have columns of other types, by which it is kept what it has seen")
         found.append(view)
     return found
 
 
-def renamed_states(views: Collection[int | None], names: Collection[str]) -> dict[str, str | None]:
+def renamed_states(pair: Pair, views: Sequence[int | None], names: Collection[str]) -> dict[str, str | None]:
     """Return what the states of views are called in the new job; None for one that it does not have.
 
     Args:
+        pair: The nodes, and which call is which.
         views: `kept_views`.
         names: The states of the operator.
+
+    Raises:
+        InvalidOption: Two new calls would have the view of an old one.
     """
-    found: dict[str, str | None] = {name: None for name in names if name.startswith(_STATE)}
-    for number, view in enumerate(views):
-        for part in _PARTS:
-            if f"{_STATE}{view}{part}" in found:
-                found[f"{_STATE}{view}{part}"] = f"{_STATE}{number}{part}"
+    found: dict[str, str | None] = {}
+    for name in names:
+        state = _VIEW.fullmatch(name)
+        if state is None:
+            continue
+        of = (pair.kept or ()) if state["kind"] == "agg" else views
+        places = [at for at, one in enumerate(of) if one == int(state["number"])]
+        if len(places) > 1:
+            raise _refused(pair, "are twice what one was, which keeps many rows")
+        found[name] = f"{state['kind']}{places[0]}{state['part']}" if places else None
     return found
 
 
@@ -80,6 +92,6 @@ def _types(node: PlanNode, number: int) -> list[Any]:
 
 def _refused(pair: Pair, why: str) -> InvalidOption:
     return InvalidOption(
-        f"the calls with DISTINCT of one column of {pair.new.label} {why}",
+        f"calls of {pair.new.label} {why}",
         advice="leave these calls as they are, or let the aggregate start empty: --empty, without --map",
     )
