@@ -18,7 +18,7 @@ from stateproc.query_plans.node_definitions import AGGREGATES, GROUPS, WINDOWS
 from stateproc.query_plans.node_rules import aggregate_calls, buffer_names, function_of, is_built_in, retracts
 from stateproc.query_plans.plan_comparison import goes_on
 from stateproc.query_plans.plan_file import PlanNode, row_type_names, row_type_types
-from stateproc.query_plans.plan_matching import Pair, alike_calls, is_known_call, sources_of
+from stateproc.query_plans.plan_matching import Pair, is_known_call, sources_of
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.collections import NULL_VALUE
 from stateproc.serializers.table.java_streams import MAP_VIEW, java_type
@@ -66,16 +66,19 @@ def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> Ag
     if planned != len(old.types):
         why = f"{planned} fields by its plan, and of {len(old.types)} in the snapshot"
         raise _of_another_plan(pair.old, why)
-    for number, first in enumerate(starts[:-1]):
-        for at, type_ in enumerate(_buffers(pair.old, number) if is_known_call(pair.old, number) else ()):
-            if type_.kind != old.types[first + at].kind:
-                found = f"a field {type_.sql} by its plan, which is {old.types[first + at].sql} in the snapshot"
+    for number, call in enumerate(aggregate_calls(pair.old)):
+        is_value = is_known_call(pair.old, number) and function_of(call) != "AVG"
+        for at, type_ in enumerate(_buffers(pair.old, number) if is_value else (), starts[number]):
+            if type_.kind != old.types[at].kind:
+                found = f"a field {type_.sql} by its plan, which is {old.types[at].sql} in the snapshot"
                 raise _of_another_plan(pair.old, found)
     fields_: list[tuple[LogicalType, Serializer, bytes]] = []
     renames: dict[str, str] = {}
     assignments: list[str] = []
 
     def stays(at: int) -> None:
+        if old.names[at] in renames:
+            raise InvalidOption(f"{pair.new.label} has a call twice", advice="give a plan that Flink compiled")
         renames[old.names[at]] = f"f{len(fields_)}"
         fields_.append((old.types[at], old.fields[at], old.written[at] if old.written else java_type(old.types[at])))
 
@@ -187,7 +190,7 @@ def _origin(pair: Pair, number: int) -> str | None:
     """Return of which calls a new one is made; None for one that is kept or begins."""
     if (pair.kept or ())[number] is not None or _derived(pair, number, lambda source, at: "") is None:
         return None
-    known, before = alike_calls(pair, number), aggregate_calls(pair.old)
+    known, before = pair.alike[number], aggregate_calls(pair.old)
     return " and ".join(sorted({function_of(before[known[one][0]]) for one in sources_of(pair, number)}))
 
 
@@ -202,7 +205,7 @@ def _derived(pair: Pair, number: int, buffer: Callable[[int, int], str]) -> list
     sources = sources_of(pair, number)
     if not sources:
         return None
-    at, types = alike_calls(pair, number), _buffers(pair.new, number)
+    at, types = pair.alike[number], _buffers(pair.new, number)
     function = function_of(aggregate_calls(pair.new)[number])
     if function == "COUNT":
         return [(types[0], buffer(*at["COUNT"]) if "COUNT" in sources else buffer(at["AVG"][0], 1))]

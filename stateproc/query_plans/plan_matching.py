@@ -48,7 +48,8 @@ class Pair:
         by_table: Whether only their tables are the same: what is before a sink computes something else.
         kept: Of an aggregate with other calls, for each call of the new node that of the old one, None for a new call.
             None where state stays as it is.
-        alike: For each call of the new node those of the old one over the same arguments.
+        alike: For each call of the new node those of the old one over the same arguments, by function: the call, and
+            its buffer.
         columns: Of kept rows with other columns, of each input for each new column the position of the old one, None
             for a new column. None where state stays as it is.
         mapped: Whether the user said so.
@@ -60,7 +61,7 @@ class Pair:
     kept: tuple[int | None, ...] | None = None
     columns: tuple[tuple[int | None, ...], ...] | None = None
     mapped: bool = False
-    alike: tuple[tuple[int, ...], ...] = ()
+    alike: tuple[Mapping[str, tuple[int, int]], ...] = ()
 
     @property
     def is_converted(self) -> bool:
@@ -248,23 +249,24 @@ def _follows(pair: Pair) -> bool:
 def sources_of(pair: Pair, number: int) -> Collection[str]:
     """Return the functions over the arguments of a new call of whose accumulators its own may be made; none if it
     begins."""
-    function, known = function_of(aggregate_calls(pair.new)[number]), alike_calls(pair, number).keys()
-    return next((of for of in _MADE_OF.get(function, ()) if of <= known), ())
+    call = aggregate_calls(pair.new)[number]
+    if not pair.alike or call.get("distinct") is True:
+        return ()
+    return next((of for of in _MADE_OF.get(function_of(call), ()) if of <= pair.alike[number].keys()), ())
 
 
-def alike_calls(pair: Pair, number: int) -> dict[str, tuple[int, int]]:
-    """Return the calls of the old node over the arguments of a new call, by function: the call, and its buffer.
+def _calls_by_arguments(node: PlanNode, arguments: Sequence[str]) -> dict[str, dict[str, tuple[int, int]]]:
+    """Return the calls over the same arguments by function, each with its buffer that has the function's value.
 
-    SUM of rows that may be taken back has their number, too.
+    SUM of rows that may be taken back has their number, too. What DISTINCT has seen belongs to its own calls.
     """
-    before = aggregate_calls(pair.old)
-    found: dict[str, tuple[int, int]] = {}
-    for at in pair.alike[number] if pair.alike else ():
-        if before[at].get("distinct") is True:
-            continue  # What it has seen is by the number of its calls.
-        found[function_of(before[at])] = at, 0
-        if retracts(pair.old, at, before[at]):
-            found.setdefault("COUNT", (at, 1))
+    found: dict[str, dict[str, tuple[int, int]]] = {}
+    for at, (call, over) in enumerate(zip(aggregate_calls(node), arguments, strict=True)):
+        if is_known_call(node, at) and call.get("distinct") is not True:
+            function = function_of(call)
+            found.setdefault(over, {})[function] = at, 0
+            if function == "SUM" and retracts(node, at, call):
+                found[over].setdefault("COUNT", (at, 1))
     return found
 
 
@@ -307,8 +309,8 @@ def _conversion(one: PlanNode, two: PlanNode, texts: Sequence[Mapping[int, Defin
     kept = positions(before.calls, after.calls)
     if any(source is None and not is_known_call(two, number) for number, source in enumerate(kept)):
         return None
-    alike = tuple(tuple(at for at, text in enumerate(before.arguments) if text == over) for over in after.arguments)
-    return Pair(one, two, kept=kept, alike=alike)
+    known = _calls_by_arguments(one, before.arguments)
+    return Pair(one, two, kept=kept, alike=tuple(known.get(over, {}) for over in after.arguments))
 
 
 def _with_columns(one: PlanNode, two: PlanNode, texts: Sequence[Mapping[int, Definition]]) -> Pair:

@@ -283,3 +283,59 @@ def test_what_distinct_has_seen_has_the_type_of_its_column() -> None:
     nullable = replace(node, sources=(replace(source, attributes={**source.attributes, "outputType": text}),))
     with pytest.raises(InvalidOption, match="have columns of other types"):
         kept_views(Pair(node, nullable, kept=calls))
+
+
+# Calls with lists and maps: COUNT(*), MIN(name), MAX(customer), LISTAGG(name) of rows that may be taken back.
+
+
+def of_changes(edit: Callable[[list[Json]], list[Json]]) -> tuple[PlannedJob, str, Json, Json]:
+    job = planned_job("2.3", "plain")
+    plan = json.loads((job.path / "plan.json").read_text())
+    made, uid = copy.deepcopy(plan), str(job.operator("group_of_changes").uid)
+    (node,) = [one for one in made["nodes"] if f"{one['id']}_group-aggregate" == uid]
+    node["aggCalls"] = edit(node["aggCalls"])
+    node["aggCallNeedRetractions"] = [True] * len(node["aggCalls"])
+    return job, uid, plan, made
+
+
+def test_lists_and_maps_follow_their_calls(tmp_path: Path) -> None:
+    job, uid, old, new = of_changes(lambda calls: [calls[3], calls[0], calls[1]])
+    source = str(job.path / "snapshot")
+    writer = SavepointWriter.from_existing_savepoint(None, source).evolve(old, new)
+    assert "LISTAGG(name) kept, COUNT(*) kept, MIN(name) kept, MAX(customer) dropped" in str(writer.plan())
+    target = writer.write(tmp_path / "target")
+    moved = {"agg3$list": "agg0$list", "agg3$retractList": "agg0$retractList", "agg1$map": "agg2$map"}
+    for before, after in moved.items():
+        assert rows(target, uid, after) == rows(source, uid, before)
+    names = {state.name for state in stateproc.open(target).operator(uid).states}
+    assert {name for name in names if name.startswith("agg")} == set(moved.values())
+    found = stateproc.open(target).state(uid, "accState").to_arrow().to_pylist()
+    assert sorted((row["value"]["f1"], row["value"]["f2"]["min"]) for row in found) == sorted(
+        (row["value"]["n"], row["value"]["lowest"]["min"]) for row in job.rows("group_of_changes", "accState")
+    )
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        # MIN of rows that are taken back keeps all of them, but no number that COUNT is.
+        (lambda calls: [*calls, call("COUNT", "BIGINT NOT NULL", 1)], "cannot begin with the restore"),
+        (lambda calls: [*calls, call("LISTAGG", "VARCHAR(2147483647)", 0)], "would begin without state"),
+        (lambda calls: [calls[0], calls[1], calls[1]], "has a call twice"),
+    ],
+)
+def test_calls_with_lists_and_maps_that_do_not_follow(edit: Callable[[list[Json]], list[Json]], message: str) -> None:
+    job, _, old, new = of_changes(edit)
+    writer = SavepointWriter.from_existing_savepoint(None, str(job.path / "snapshot"))
+    with pytest.raises(InvalidOption, match=message):
+        writer.evolve(old, new, new_aggregates="empty")
+
+
+def test_accumulators_of_another_plan_are_refused() -> None:
+    job, uid, old, new = of_changes(lambda calls: calls[:2])
+    for plan in (old, new):
+        (node,) = [one for one in plan["nodes"] if f"{one['id']}_group-aggregate" == uid]
+        node["aggCalls"].insert(0, node["aggCalls"].pop(1))
+    writer = SavepointWriter.from_existing_savepoint(None, str(job.path / "snapshot"))
+    with pytest.raises(InvalidOption, match=r"by its plan, which is STRUCTURED.* in the snapshot"):
+        writer.evolve(old, new)
