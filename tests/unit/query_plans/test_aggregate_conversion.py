@@ -249,6 +249,22 @@ def test_what_distinct_has_seen_follows_its_calls(release: str, tmp_path: Path) 
     assert accumulators[0].value_type.count("RAW(org.apache.flink.table.api.dataview.MapView)") == 2
 
 
+def test_what_distinct_has_seen_gets_a_time_to_live_or_goes(tmp_path: Path) -> None:
+    job, uid, old, new = with_calls("2.3", lambda calls: [seen(0), calls[4], calls[0]])
+    dropped = with_calls("2.3", lambda calls: calls[:4])[3]
+    for plan in (new, dropped):
+        node = next(one for one in plan["nodes"] if one["type"].startswith("stream-exec-group-aggregate_"))
+        node["state"][0]["ttl"] = "3600000 ms"
+    found = {}
+    for name, plan in {"new": new, "dropped": dropped}.items():
+        writer = SavepointWriter.from_existing_savepoint(None, str(job.path / "snapshot"))
+        target = writer.evolve(old, plan, new_aggregates="empty").write(tmp_path / name)
+        states = stateproc.open(target).operator(uid).states
+        found[name] = {state.name: state.ttl for state in states if state.name.startswith(("acc", "dist"))}
+    assert found["new"] == {"accState": True, "distinctAcc_1": True, "distinctAcc_1_null_state": True}
+    assert found["dropped"] == {"accState": True}
+
+
 def test_what_distinct_has_seen_is_dropped_with_its_calls(tmp_path: Path) -> None:
     job, uid, old, new = with_calls("2.3", lambda calls: calls[:4])
     writer = SavepointWriter.from_existing_savepoint(None, str(job.path / "snapshot")).evolve(old, new)
