@@ -15,8 +15,12 @@ import pytest
 import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
-from stateproc.query_plans.aggregate_views import kept_views
+from stateproc.query_plans.aggregate_views import distinct_views, kept_views
+from stateproc.query_plans.node_definitions import AGGREGATES
+from stateproc.query_plans.node_rules import node_uids
+from stateproc.query_plans.plan_lineage import is_stateless, stateful_before
 from stateproc.query_plans.plan_matching import Pair
+from stateproc.query_plans.plan_tables import SINK
 from tests.helpers.paths import ROOT
 from tests.helpers.planned_states import PlannedJob, planned_job
 
@@ -355,3 +359,42 @@ def test_accumulators_of_another_plan_are_refused() -> None:
     writer = SavepointWriter.from_existing_savepoint(None, str(job.path / "snapshot"))
     with pytest.raises(InvalidOption, match=r"by its plan, which is STRUCTURED.* in the snapshot"):
         writer.evolve(old, new)
+
+
+def reversed_calls(job: PlannedJob) -> tuple[Json, Json, list[str]]:
+    """A plan, the same with the calls of each aggregate that no other state follows reversed, and these operators."""
+    plan = json.loads((job.path / "plan.json").read_text())
+    made, uids = copy.deepcopy(plan), []
+    before = stateful_before(job.plan)
+    read = {
+        one.id for node in job.plan.nodes if node.kind != SINK and not is_stateless(node) for one in before[node.id]
+    }
+    for node in job.plan.nodes:
+        if node.kind not in AGGREGATES or node.id in read:
+            continue
+        (own,) = [one for one in made["nodes"] if one["id"] == node.id]
+        order = list(reversed(range(len(own["aggCalls"]))))
+        for shared in distinct_views(node):
+            for place, number in zip(sorted(map(order.index, shared)), shared, strict=True):
+                order[place] = number
+        for name in {"aggCalls", "aggCallNeedRetractions"} & own.keys():
+            own[name] = [own[name][at] for at in order]
+        uids.append(next(iter(node_uids(job.plan, node).values())))
+    return plan, made, uids
+
+
+@pytest.mark.parametrize("release", ["1.20", "2.3"])
+def test_calls_of_every_function_go_to_another_place_and_back(release: str, tmp_path: Path) -> None:
+    job = planned_job(release, "plain")
+    old, new, uids = reversed_calls(job)
+    source = str(job.path / "snapshot")
+    there = SavepointWriter.from_existing_savepoint(None, source).evolve(old, new).write(tmp_path / "there")
+    back = SavepointWriter.from_existing_savepoint(None, there).evolve(new, old).write(tmp_path / "back")
+    moved = 0
+    for uid in uids:
+        states = stateproc.open(source).operator(uid).states
+        assert {state.name for state in states} == {state.name for state in stateproc.open(back).operator(uid).states}
+        for state in states:
+            assert rows(back, uid, state.name) == rows(source, uid, state.name), (uid, state.name)
+        moved += "agg" in " ".join(state.name for state in stateproc.open(there).operator(uid).states)
+    assert len(uids) > 8 and moved > 1
