@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateproc.errors import InvalidOption, Where
-from stateproc.query_plans.aggregate_views import distinct_views, input_type, kept_views, renamed_states
+from stateproc.query_plans.aggregate_views import call_columns, distinct_views, kept_views, renamed_states
 from stateproc.query_plans.node_definitions import AGGREGATES, GROUPS, WINDOWS
 from stateproc.query_plans.node_rules import aggregate_calls, buffer_names, function_of, is_built_in, retracts
+from stateproc.query_plans.over_aggregates import OVER, over_time
 from stateproc.query_plans.plan_comparison import goes_on
-from stateproc.query_plans.plan_file import PlanNode, row_type_names, row_type_types
+from stateproc.query_plans.plan_file import PlanNode
 from stateproc.query_plans.plan_matching import Pair, is_known_call, sources_of
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.collections import NULL_VALUE
@@ -27,7 +28,7 @@ from stateproc.serializers.table.serializers import RawValue, RowData
 from stateproc.types import RowData as row_data
 
 _STATES = {GROUPS: "accState", WINDOWS: "window-aggs"}
-"""The states with the accumulators."""
+"""The states with the accumulators, of aggregates over groups."""
 _WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _FLOATING = ("FLOAT", "DOUBLE")
 _MOST_DIGITS = 38
@@ -82,13 +83,16 @@ def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> Ag
         renames[old.names[at]] = f"f{len(fields_)}"
         fields_.append((old.types[at], old.fields[at], old.written[at] if old.written else java_type(old.types[at])))
 
+    # Of OVER by a column that is no time the accumulators are values of a map.
+    value = "map_value" if state_of(pair.old) == "accMapState" else "value"
+
     def buffer(source: int, number: int) -> str:
-        return 'value."' + old.names[starts[source] + number].replace('"', '""') + '"'
+        return f'{value}."' + old.names[starts[source] + number].replace('"', '""') + '"'
 
     for number, source in enumerate(pair.kept or ()):
         if source is None:
             for type_, initial in _derived(pair, number, buffer) or _beginning(pair.new, number):
-                assignments.append(f"value.f{len(fields_)} = {initial}")
+                assignments.append(f"{value}.f{len(fields_)} = {initial}")
                 fields_.append(_field(type_))
             continue
         wider = _wider(pair, number, source)
@@ -100,11 +104,11 @@ def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> Ag
         if view is not None:
             stays(starts[-1] + view)
         else:
-            assignments.append(f"value.f{len(fields_)} = NULL")
+            assignments.append(f"{value}.f{len(fields_)} = NULL")
             fields_.append((MAP_VIEW, RawValue(NULL_VALUE), java_type(MAP_VIEW)))
     types, fields, written = zip(*fields_, strict=True)
-    value = RowData(types, tuple(f"f{at}" for at in range(len(types))), fields, written)
-    return AggregateConversion(value, renames, tuple(assignments), renamed_states(pair, views, names))
+    made = RowData(types, tuple(f"f{at}" for at in range(len(types))), fields, written)
+    return AggregateConversion(made, renames, tuple(assignments), renamed_states(pair, views, names))
 
 
 def _of_another_plan(node: PlanNode, why: str) -> InvalidOption:
@@ -172,8 +176,8 @@ def _wider(pair: Pair, number: int, source: int) -> list[LogicalType] | None:
 
 def _typed(node: PlanNode, number: int) -> list[Any]:
     """Return the types of a call's result and arguments; whether they may be null changes no accumulator of values."""
-    call, types = aggregate_calls(node)[number], row_type_types(input_type(node))
-    node.chosen(row_type_names(input_type(node)), call.get("argList") or [])
+    call, (names, types) = aggregate_calls(node)[number], call_columns(node)
+    node.chosen(names, call.get("argList") or [])
     found = [call.get("type"), *(types[at] for at in call.get("argList") or [])]
     if not is_known_call(node, number):
         return found
@@ -221,7 +225,7 @@ def _derived(pair: Pair, number: int, buffer: Callable[[int, int], str]) -> list
 
 def call_text(node: PlanNode, call: Any) -> str:
     """Return a call as SQL has it."""
-    names = row_type_names(input_type(node))
+    names, _ = call_columns(node)
     columns = node.chosen(names, call.get("argList") or [])
     distinct = "DISTINCT " if call.get("distinct") is True else ""
     text, filter_ = f"{function_of(call)}({distinct}{', '.join(columns) or '*'})", call.get("filterArg", -1)
@@ -230,6 +234,8 @@ def call_text(node: PlanNode, call: Any) -> str:
 
 def state_of(node: PlanNode) -> str:
     """Return the name of an aggregate's state with its accumulators."""
+    if node.kind == OVER:
+        return "accMapState" if over_time(node) is None else "accState"
     return _STATES[AGGREGATES[node.kind]]
 
 

@@ -19,20 +19,32 @@ from stateproc.errors import InvalidOption
 from stateproc.query_plans.node_rules import aggregate_calls
 from stateproc.query_plans.plan_file import PlanNode, row_type_names, row_type_types
 from stateproc.query_plans.plan_matching import Pair
+from stateproc.readers.state_names import Names
 
 _VIEW = re.compile(r"(?P<kind>distinctAcc_|agg(?=\d+\$))(?P<number>\d{1,9})(?P<part>.*)", re.DOTALL)
 
 
-def input_type(node: PlanNode) -> Any:
-    """Return the type of the rows that the calls are over; in two phases those that the first reads."""
+def is_view(state: str) -> bool:
+    """Whether a state has this name of a view."""
+    return _VIEW.fullmatch(state) is not None
+
+
+def call_columns(node: PlanNode) -> tuple[Names, list[Any]]:
+    """Return the names and the types of what the calls are over; in two phases what the first reads.
+
+    OVER has constants after the columns.
+    """
     local = node.at("localAggInputRowType")
-    return node.sources[0].attributes.get("outputType") if local is None else local
+    own = node.sources[0].attributes.get("outputType") if local is None else local
+    constants = [one if isinstance(one, dict) else {} for one in node.items("overSpec", "constants")]
+    names = (*row_type_names(own), *(str(one.get("value")) for one in constants))
+    return names, [*row_type_types(own), *(one.get("type") for one in constants)]
 
 
 def distinct_views(node: PlanNode) -> list[list[int]]:
     """Return the calls of each view, by their numbers in `aggregate_calls`."""
     found: dict[tuple[str, ...], list[int]] = {}
-    names = tuple(map(str, range(len(row_type_names(input_type(node))))))
+    names = tuple(map(str, range(len(call_columns(node)[0]))))
     for number, call in enumerate(aggregate_calls(node)):
         columns = node.chosen(names, call.get("argList") or [])
         if call.get("distinct") is True and columns:
@@ -86,7 +98,7 @@ def renamed_states(pair: Pair, views: Sequence[int | None], names: Collection[st
 
 
 def _types(node: PlanNode, number: int) -> list[Any]:
-    types = row_type_types(input_type(node))
+    types = call_columns(node)[1]
     return [types[at] for at in aggregate_calls(node)[number].get("argList") or []]
 
 

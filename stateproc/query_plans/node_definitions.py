@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from stateproc.query_plans.node_rules import aggregate_calls, counts_rows, retracts
-from stateproc.query_plans.over_aggregates import TIMERS_OPTION, timers_of_over
+from stateproc.query_plans.over_aggregates import OVER, TIMERS_OPTION, over_calls, over_groups, timers_of_over
 from stateproc.query_plans.plan_file import PlanNode, row_type_types
 from stateproc.query_plans.plan_tables import (
     SCAN,
@@ -42,7 +42,8 @@ WAITING_JOINS = tuple(f"stream-exec-{name}-join" for name in ("interval", "tempo
 """Joins whose state has such rows."""
 _REF = "INPUT_REF"
 _IGNORED = frozenset({"id", "type", "description", "inputProperties", "uid"})
-_NUMBER_OF_COLUMNS = "originalInputFields"
+_OF_FRAMES = ("groups", "constants", "originalInputFields")
+"""What OVER says of calls and positions, beside its frame."""
 TTL_OPTION = "table.exec.state.ttl"
 _UID_OPTIONS = ("table.exec.uid.format", "table.exec.uid.generation")
 _UNIQUE_KEYS = ("leftUpsertKeys", "rightUpsertKeys", "leftUniqueKeys", "rightUniqueKeys")
@@ -185,7 +186,7 @@ def _aggregate(node: PlanNode, inputs: Sequence[Definition]) -> Definition | Non
         rest[1].pop(name, None)
     shown = [*made[: len(node.items("aggCalls"))], *(one.get("property") for one in windows)]
     columns = (*keys, *(_text(rows, one) for one in shown))
-    arguments = tuple(_text({name: value for name, value in call.items() if name not in _OF_FUNCTION}) for call in made)
+    arguments = tuple(map(_arguments, made))
     return Definition(rows, columns, state, _text(rows, rest), tuple(map(_text, made)), arguments=arguments)
 
 
@@ -292,21 +293,39 @@ def _rank(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
 
 def _waiting_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     """Rows of the inputs that wait for a time, or for rows of another input that are near in time."""
-    groups = node.items("overSpec", "groups")
-    if len(groups) > 1:
-        return None
-    # Constants of OVER come after the columns.
-    sides = [(*one.columns, *(_text(constant) for constant in node.items("overSpec", "constants"))) for one in inputs]
-    version, attributes, settings = _rest(node, TIMERS_OPTION)
-    over = attributes.get("overSpec")
-    if isinstance(over, dict):
-        over = {name: value for name, value in over.items() if name != _NUMBER_OF_COLUMNS}
-    traced = _traced(node, {**attributes, "overSpec": over}, _columns_of(sides))
+    version, attributes, settings = _rest(node)
+    traced = _traced(node, attributes, _columns_of([one.columns for one in inputs]))
     rows = _text(node.kind, version, settings, [one.rows for one in inputs], traced)
     columns = _columns_of_sides(rows, node.at("joinSpec"), inputs)
     columns += [_text(rows, "number", number) for number in range(len(node.columns) - len(columns))]
-    made = _keeper(rows, columns, [], inputs)
-    return replace(made, state=_text(made.state, timers_of_over(node)))
+    return _keeper(rows, columns, [], inputs)
+
+
+def _over(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
+    """The state is a row of accumulators per partition, of the calls in their order, and the rows that wait for a time
+    or will leave the frame."""
+    (before,) = inputs
+    groups, constants, calls = over_groups(node), node.items("overSpec", "constants"), aggregate_calls(node)
+    if len(groups) != 1 or len(over_calls(node)) != len(node.columns) - len(before.columns):
+        return None
+    # Constants come after the columns, and are what refers to them.
+    over = (*before.columns, *map(_text, constants))
+    version, attributes, settings = _rest(node, TIMERS_OPTION, "overSpec")
+    frame = {name: value for name, value in node.at("overSpec").items() if name not in _OF_FRAMES}
+    frame["group"] = {name: value for name, value in groups[0].items() if name != "aggCalls"}
+    traced = _traced(node, {**attributes, "overSpec": frame}, _columns_of([over]))
+    rows = _text(node.kind, version, settings, before.rows, traced)
+    made = [{**_call(node, over, call), "retracts": retracts(node, at, call)} for at, call in enumerate(calls)]
+    shown = [_text(rows, call) for call in made[: len(over_calls(node))]]
+    found = _keeper(rows, [*(_text(rows, column) for column in before.columns), *shown], [], inputs)
+    texts, arguments = tuple(map(_text, made)), tuple(map(_arguments, made))
+    state = _text(found.state, texts, timers_of_over(node))
+    return replace(found, state=state, calls=texts, arguments=arguments)
+
+
+def _arguments(call: Mapping[str, Any]) -> str:
+    """Return what a call is over, apart from its function."""
+    return _text({name: value for name, value in call.items() if name not in _OF_FUNCTION})
 
 
 def _materialized(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
@@ -467,6 +486,7 @@ _DEFINED: Mapping[str, tuple[Callable[[PlanNode, Sequence[Definition]], Definiti
     SINK: (_materialized, 1),
     "stream-exec-window-table-function": (_windows_of_rows, 1),
     **dict.fromkeys(WAITING_ROWS, (_waiting_rows, 1)),
+    OVER: (_over, 1),
     **dict.fromkeys(WAITING_JOINS, (_waiting_rows, 2)),
     **dict.fromkeys(("stream-exec-deduplicate", "stream-exec-changelog-normalize"), (_unique_rows, 1)),
     **dict.fromkeys(_RANKS, (_rank, 1)),

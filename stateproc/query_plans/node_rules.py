@@ -14,6 +14,7 @@ from typing import Any
 
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.operator_names.uid_hashes import OF_CONNECTORS, SINK_TRANSFORMATION, TRANSFORMATIONS, sink_uids
+from stateproc.query_plans.over_aggregates import OVER, is_bounded, over_calls
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, invalid_plan, row_type_names, unique_names
 from stateproc.readers.state_names import Names, OperatorNames, Pair, StateNames, WindowNames
 
@@ -81,19 +82,22 @@ def accumulator_names(
 def aggregate_calls(node: PlanNode) -> list[Any]:
     """Return the calls whose buffers are in an accumulator, in their order.
 
-    HOP windows count their rows, too, and so do groups of rows that may be taken back.
+    HOP windows count their rows, too, and so do groups of rows that may be taken back, and frames that rows leave.
 
     Whether the last row is gone is known by that count only, unless the query has it.
     """
-    calls = node.items("aggCalls")
-    counted = node.at("windowing", "window", "type") == "HoppingWindow" or node.at("needRetraction") is True
+    if node.kind == OVER:
+        calls, counted = over_calls(node), is_bounded(node)
+    else:
+        calls = node.items("aggCalls")
+        counted = node.at("windowing", "window", "type") == "HoppingWindow" or node.at("needRetraction") is True
     return [*calls, _COUNT_ROWS] if counted and not any(map(counts_rows, calls)) else calls
 
 
 def retracts(node: PlanNode, number: int, call: Any) -> bool:
     """Whether a call, of this number in `aggregate_calls`, has another accumulator because rows may be taken back."""
     calls = node.items("aggCallNeedRetractions")
-    taken_back = number < len(calls) and calls[number] is True
+    taken_back = is_bounded(node) if node.kind == OVER else number < len(calls) and calls[number] is True
     return taken_back and function_of(call) not in _RETRACT_ALIKE
 
 
@@ -264,9 +268,8 @@ def _over_aggregate(node: PlanNode) -> OperatorNames:
     group = groups[0] if groups and isinstance(groups[0], dict) else {}
     calls = group.get("aggCalls")
     calls = calls if isinstance(calls, list) else []
-    lower = group.get("lowerBound")
-    # Rows leave a window that has a beginning, so that its aggregates are retracted.
-    bounded = not isinstance(lower, dict) or lower.get("kind") != "UNBOUNDED_PRECEDING"
+    # Rows leave a frame that has a beginning, so that its aggregates are retracted.
+    bounded = is_bounded(node)
     constants = tuple(f"constant_{n}" for n in range(len(node.items("overSpec", "constants"))))
     accumulator = accumulator_names(
         node, calls, unique_names((*rows, *constants)), retracted=[bounded] * len(calls), count_rows=bounded

@@ -296,21 +296,20 @@ def _of_one_frame(
 
 def _parts(definition: Definition) -> frozenset[tuple[int, str]]:
     """Return the calls or the columns of kept rows, of each input."""
-    return frozenset(
-        (side, text) for side, texts in enumerate(definition.kept or (definition.calls,)) for text in texts
-    )
+    return frozenset((side, text) for side, texts in enumerate((definition.calls, *definition.kept)) for text in texts)
 
 
 def _conversion(one: PlanNode, two: PlanNode, texts: Sequence[Mapping[int, Definition]]) -> Pair | None:
     """Return a pair whose state is converted; None if a call would begin whose accumulator is not known."""
-    if one.kind not in AGGREGATES:
-        return _with_columns(one, two, texts)
     before, after = texts[0][one.id], texts[1][two.id]
+    pair = _with_columns(one, two, texts) if before.kept else Pair(one, two)
+    if not before.calls:
+        return pair
     kept = positions(before.calls, after.calls)
     if any(source is None and not is_known_call(two, number) for number, source in enumerate(kept)):
         return None
     known = _calls_by_arguments(one, before.arguments)
-    return Pair(one, two, kept=kept, alike=tuple(known.get(over, {}) for over in after.arguments))
+    return replace(pair, kept=kept, alike=tuple(known.get(over, {}) for over in after.arguments))
 
 
 def _with_columns(one: PlanNode, two: PlanNode, texts: Sequence[Mapping[int, Definition]]) -> Pair:

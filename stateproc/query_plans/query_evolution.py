@@ -17,6 +17,7 @@ from stateproc.errors import InvalidOption
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.query_plans.aggregate_conversion import call_text, call_words, new_calls
 from stateproc.query_plans.node_rules import query_names
+from stateproc.query_plans.over_aggregates import OVER
 from stateproc.query_plans.plan_comparison import TimeToLive, is_same, time_words, times_to_live
 from stateproc.query_plans.plan_file import PlanNode, read_plan
 from stateproc.query_plans.plan_matching import Pair, PlanMatch, main_uid, matched_plans, state_uid
@@ -121,10 +122,10 @@ def query_evolution(
 def _refuse_new_calls(match: PlanMatch, *, begins: bool) -> None:
     new = [(pair, call) for pair in match.pairs if pair.kept is not None for call in new_calls(pair)]
     for pair, call in new:
-        if pair.new.at("needRetraction") is True:
+        why = _unseen(pair.new)
+        if why:
             raise InvalidOption(
-                f"{call_text(pair.new, call)} of {pair.new.label} is new, and cannot begin with the restore: rows from "
-                "before may be taken back, which it has never seen",
+                f"{call_text(pair.new, call)} of {pair.new.label} is new, and cannot begin with the restore: {why}",
                 advice=f"let the operator begin without state: --empty {main_uid(match.new, pair.new)}",
             )
     missing = [
@@ -136,6 +137,14 @@ def _refuse_new_calls(match: PlanMatch, *, begins: bool) -> None:
             advice="let these begin with the restore, beside the others: --new-aggregates empty; or the whole "
             "operator: --empty UID",
         )
+
+
+def _unseen(node: PlanNode) -> str:
+    """Return why a call of a node would need rows from before the restore; empty if it can begin."""
+    if node.kind == OVER:
+        return "the results of OVER are made of several calls, such as a sum and a number, which would be of other rows"
+    taken_back = node.at("needRetraction") is True
+    return "rows from before may be taken back, which it has never seen" if taken_back else ""
 
 
 def _refuse_empty(match: PlanMatch, named: Collection[str]) -> None:

@@ -14,8 +14,9 @@ from functools import cached_property
 from typing import Any
 
 from stateproc.errors import InvalidOption, not_found
+from stateproc.query_plans.aggregate_views import is_view
 from stateproc.query_plans.node_definitions import JOIN, Definition
-from stateproc.query_plans.over_aggregates import OVER, over_calls, over_time
+from stateproc.query_plans.over_aggregates import OVER, over_time
 from stateproc.query_plans.plan_comparison import found_by, goes_on, is_same, operator_key
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
 from stateproc.query_plans.plan_lineage import (
@@ -159,7 +160,6 @@ def row_conversions(new: NewQuery, pair: Pair, fills: Fills) -> tuple[RowConvers
         InvalidOption: A column without a value, a type that is not known, or rows that could not be distinguished.
     """
     found: list[RowConversion | None] = []
-    _check_calls(new, pair)
     for side, positions in enumerate(pair.columns or ()):
         before = _names(pair.old, side)
         names, types = _names(pair.new, side), _types(pair.new, side)
@@ -181,26 +181,6 @@ def row_conversions(new: NewQuery, pair: Pair, fills: Fills) -> tuple[RowConvers
     return tuple(found)
 
 
-def _check_calls(new: NewQuery, pair: Pair) -> None:
-    """Raise InvalidOption for calls of OVER whose accumulators, or what they keep of rows, are of another type."""
-    if _types_of_calls(pair.old) != _types_of_calls(pair.new):
-        uid = new.uid(pair.new)
-        raise InvalidOption(
-            f"{pair.new.label} ({uid}): its calls are over columns of other types, which its accumulators have",
-            advice=f"let it begin without state: --empty {uid}",
-        )
-
-
-def _types_of_calls(node: PlanNode) -> list[Any]:
-    """Return the types of the calls of OVER, and of the columns that they are over."""
-    found: list[Any] = []
-    for call in over_calls(node):
-        types, positions = _types(node, 0), call.get("argList")
-        columns = [at for at in positions if type(at) is int and at < len(types)] if isinstance(positions, list) else []
-        found.append([call.get("type"), *(types[at] for at in columns)])
-    return found
-
-
 def row_words(made: Sequence[RowConversion | None]) -> list[str]:
     """Return what becomes of the columns of each input's rows."""
     sides = [f"{side}: " for side in _SIDES] if len(made) > 1 else [""]
@@ -209,7 +189,9 @@ def row_words(made: Sequence[RowConversion | None]) -> list[str]:
 
 def is_known(node: PlanNode, state: str) -> bool:
     """Whether it is known whose rows a state with rows keeps."""
-    return node.kind not in _ROWS_OF or input_of(node, state) is not None or state in _OF_ACCUMULATORS
+    if node.kind not in _ROWS_OF or input_of(node, state) is not None:
+        return True
+    return node.kind == OVER and (state in _OF_ACCUMULATORS or is_view(state))
 
 
 def input_of(node: PlanNode, state: str) -> int | None:
