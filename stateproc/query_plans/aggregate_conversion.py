@@ -139,7 +139,7 @@ def call_words(pair: Pair) -> list[str]:
         for number, call in enumerate(after)
         if (text := _origin(pair, number))
     ]
-    words += [f"{call_text(pair.new, call)} from now on" for call in new_calls(pair)]
+    words += [f"{call_text(pair.new, call)} from now on" for call in new_calls(pair).values()]
     gone = sorted(set(range(len(before))) - set(kept))
     return words + [f"{call_text(pair.old, before[index])} dropped" for index in gone]
 
@@ -184,10 +184,10 @@ def _typed(node: PlanNode, number: int) -> list[Any]:
     return [one.removesuffix(" NOT NULL") if isinstance(one, str) else one for one in found]
 
 
-def new_calls(pair: Pair) -> list[Any]:
-    """Return the calls of the new node that the old one does not have, and that do not follow from others."""
+def new_calls(pair: Pair) -> dict[int, Any]:
+    """Return the calls of the new node that the old one does not have and that do not follow from others, by number."""
     calls = enumerate(zip(aggregate_calls(pair.new), pair.kept or (), strict=True))
-    return [call for number, (call, source) in calls if source is None and _origin(pair, number) is None]
+    return {number: call for number, (call, source) in calls if source is None and _origin(pair, number) is None}
 
 
 def _origin(pair: Pair, number: int) -> str | None:

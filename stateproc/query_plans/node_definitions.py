@@ -29,7 +29,7 @@ from stateproc.query_plans.plan_tables import (
     table_schema,
 )
 
-JOIN = "stream-exec-join"
+CALC, JOIN = "stream-exec-calc", "stream-exec-join"
 GROUPS, WINDOWS = "groups", "windows"
 _GLOBAL = {"stream-exec-global-group-aggregate": GROUPS, "stream-exec-global-window-aggregate": WINDOWS}
 AGGREGATES = {"stream-exec-group-aggregate": GROUPS, "stream-exec-window-aggregate": WINDOWS, **_GLOBAL}
@@ -401,6 +401,22 @@ def _without_name(call: Any) -> Any:
     return {name: value for name, value in call.items() if name != "name"}
 
 
+def columns_in(expression: Any) -> set[int]:
+    """Return the positions of the columns that an expression is over."""
+    found: set[int] = set()
+    waiting = [expression]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting += one
+        elif isinstance(one, dict) and one.get("kind") == _REF:
+            position = one.get("inputIndex")
+            found |= {position} if isinstance(position, int) else set()
+        elif isinstance(one, dict):
+            waiting += one.values()
+    return found
+
+
 def _column(node: PlanNode, expression: Any, before: Sequence[str]) -> str:
     if isinstance(expression, dict) and expression.get("kind") == _REF:
         return _at(node, before, expression.get("inputIndex"))
@@ -478,7 +494,7 @@ def _all_at(node: PlanNode, before: Sequence[str], positions: Any) -> tuple[str,
 _RANKS = ("stream-exec-rank", "stream-exec-sort-limit", "stream-exec-limit")
 _DEFINED: Mapping[str, tuple[Callable[[PlanNode, Sequence[Definition]], Definition | None], int]] = {
     SCAN: (_scan, 0),
-    "stream-exec-calc": (_calc, 1),
+    CALC: (_calc, 1),
     "stream-exec-watermark-assigner": (_watermark, 1),
     **dict.fromkeys(AGGREGATES, (_aggregate, 1)),
     **dict.fromkeys((name.replace("global", "local") for name in _GLOBAL), (_local_aggregate, 1)),

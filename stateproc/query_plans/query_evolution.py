@@ -16,6 +16,7 @@ from stateproc import types
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.query_plans.aggregate_conversion import call_text, call_words, new_calls
+from stateproc.query_plans.node_definitions import CALC, columns_in
 from stateproc.query_plans.node_rules import query_names
 from stateproc.query_plans.over_aggregates import OVER
 from stateproc.query_plans.plan_comparison import TimeToLive, is_same, time_words, times_to_live
@@ -120,7 +121,7 @@ def query_evolution(
 
 
 def _refuse_new_calls(match: PlanMatch, *, begins: bool) -> None:
-    new = [(pair, call) for pair in match.pairs if pair.kept is not None for call in new_calls(pair)]
+    new = [(pair, call) for pair in match.pairs if pair.kept is not None for call in new_calls(pair).values()]
     for pair, call in new:
         why = _unseen(pair.new)
         if why:
@@ -137,6 +138,28 @@ def _refuse_new_calls(match: PlanMatch, *, begins: bool) -> None:
             advice="let these begin with the restore, beside the others: --new-aggregates empty; or the whole "
             "operator: --empty UID",
         )
+    _refuse_mixtures(match, dict.fromkeys(pair.new.id for pair, _ in new))
+
+
+def _refuse_mixtures(match: PlanMatch, begun: Collection[int]) -> None:
+    """Raise InvalidOption for a result that is made of a call which begins and of one which goes on.
+
+    Flink makes STDDEV and VAR of sums and a number, and a query may divide one call by another.
+    """
+    pairs = {pair.new.id: pair for pair in match.pairs if pair.new.id in begun}
+    readers = [(node, pairs[one.id]) for node in match.new.nodes for one in node.sources if one.id in pairs]
+    for node, pair in readers:
+        new, first = new_calls(pair), len(pair.new.items("grouping"))
+        calls = range(len(pair.new.items("aggCalls")))
+        sides = [{first + at for at in calls if (at in new) is is_new} for is_new in (True, False)]
+        for expression in node.items("projection") if node.kind == CALC else ():
+            if all(side & columns_in(expression) for side in sides):
+                names = ", ".join(call_text(pair.new, call) for call in new.values())
+                raise InvalidOption(
+                    f"a result of {pair.new.label} is made of calls that go on and of new ones ({names}), and would be "
+                    "wrong, as they are of other rows",
+                    advice=f"let the operator begin without state: --empty {main_uid(match.new, pair.new)}",
+                )
 
 
 def _unseen(node: PlanNode) -> str:

@@ -142,6 +142,24 @@ def test_what_is_not_said_or_has_no_known_buffers(job: Path, calls: list[Json], 
         writer.evolve(*changed(job, *calls, **more))
 
 
+def test_a_result_of_new_calls_and_of_old_ones_is_refused(job: Path) -> None:
+    """STDDEV is made of SUM(x * x), SUM(x) and COUNT(x); the first would be of the rows since the restore."""
+    old, new = changed(job, COUNT, SUM, call("SUM", "DOUBLE", 0))
+    number = max(node["id"] for node in new["nodes"]) + 1
+    parts = [{"kind": "INPUT_REF", "inputIndex": at, "type": "DOUBLE"} for at in (2, 3)]
+    calc = {"id": number, "type": "stream-exec-calc_1", "condition": None, "outputType": "ROW<`a` DOUBLE>"}
+    for projection, is_refused in ([parts, False], [[{"kind": "CALL", "operands": parts}], True]):
+        made = copy.deepcopy(new)
+        made["nodes"].append({**calc, "projection": projection})
+        made["edges"].append({"source": 4, "target": number})
+        writer = SavepointWriter.from_existing_savepoint(None, str(job / "savepoint"))
+        if not is_refused:
+            writer.evolve(old, made, new_aggregates="empty")
+            continue
+        with pytest.raises(InvalidOption, match=r"new ones \(SUM\(customer\)\)(?s:.*)--empty 4_group-aggregate"):
+            writer.evolve(old, made, new_aggregates="empty")
+
+
 COUNT_AMOUNT = call("COUNT", "BIGINT NOT NULL", 1)
 AVG = call("AVG", "DOUBLE", 1)
 
