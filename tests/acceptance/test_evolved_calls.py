@@ -107,3 +107,60 @@ def test_drawn_calls_go_on(releases: str, seed: int, tmp_path: Path) -> None:
     flink.begin(feed, first, second)
     flink.go_on(feed, second, evolve)
     flink.check(sorted(queries))
+
+
+TIMED: dict[str, Feed] = {
+    "orders": (
+        "id BIGINT, product STRING, customer BIGINT, amount DOUBLE, ts TIMESTAMP(3), proc AS PROCTIME(), "
+        "WATERMARK FOR ts AS ts",
+        "append",
+    )
+}
+FRAMES = ("ts RANGE UNBOUNDED PRECEDING", "ts ROWS UNBOUNDED PRECEDING", "proc RANGE UNBOUNDED PRECEDING",
+          "ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW", "proc ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
+          "ts RANGE BETWEEN INTERVAL '4' MINUTE PRECEDING AND CURRENT ROW")  # fmt: skip
+OVER_FUNCTIONS = ("COUNT({})", "SUM({})", "AVG({})", "MIN({})", "MAX({})", "LAST_VALUE({})", "FIRST_VALUE({})",
+                  "COUNT(DISTINCT {})", "SUM(DISTINCT {})")  # fmt: skip
+
+
+def drawn_over(chance: random.Random) -> tuple[list[str], list[str]]:
+    """Return the calls of the old query, and some in another order, of which those of one DISTINCT are together."""
+    calls = {"COUNT(*)": ""}
+    for _ in range(chance.randint(2, MOST)):
+        function, column = chance.choice(OVER_FUNCTIONS), chance.choice(COLUMNS["orders"][1])
+        calls[function.format(column)] = column if "DISTINCT" in function else ""
+    gone = {shared for shared in calls.values() if shared and chance.random() < 0.4}
+    kept = [call for call, shared in calls.items() if shared not in gone and (shared or chance.random() < 0.7)]
+    return _order(list(calls), calls, chance), _order(kept or ["COUNT(*)"], calls, chance)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("releases", NEW_PLANNER)
+def test_drawn_calls_of_over_go_on(releases: str, seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    queries = {f"over{number}": (number, FRAMES[number % len(FRAMES)], drawn_over(chance)) for number in range(QUERIES)}
+    scripts = []
+    for version in (0, 1):
+        columns = ", ".join(["id BIGINT", *(f"c{at} STRING" for at in range(MOST + 1))])
+        made = {}
+        for name, (number, frame, calls) in queries.items():
+            texts = [f"CAST({call} OVER w AS STRING)" for call in calls[version]]
+            texts += ["CAST(NULL AS STRING)"] * (MOST + 1 - len(texts))
+            rows = f"FROM orders WHERE id > -{number} WINDOW w AS (PARTITION BY product ORDER BY {frame})"
+            made[name] = columns, f"SELECT id, {', '.join(texts)} {rows}"
+        scripts.append(script(tmp_path, TIMED, made))
+    flink = EvolvingJob(RELEASES[releases], tmp_path, scripts)
+
+    def rows_of(first: bool) -> dict[str, list[tuple[object, ...]]]:
+        drawn = drawn_rows(chance, first)["orders"]
+        return {"orders": [(*row, f"2024-01-01T00:{int(str(row[0])):02}:00") for row in drawn]}
+
+    first, second = rows_of(True), rows_of(False)
+
+    def feed(job: EvolvingJob, version: int, *parts: dict[str, list[tuple[object, ...]]]) -> None:
+        del version
+        job.feed({"orders": [row for part in parts for row in part["orders"]]})
+
+    flink.begin(feed, first, second)
+    flink.go_on(feed, second, lambda writer: writer.evolve(flink.path("old.json"), flink.path("new.json")))
+    flink.check(sorted(queries))
