@@ -14,10 +14,12 @@ from stateproc.serializers.core.compatibility import (
     Note,
     answer_of,
     can_restore,
+    incompatible,
 )
 from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.runtime.ttl import TtlSerializer
 
+_LISTS = ("", "ListSerializerSnapshot")
 TTL_AWARE = Release(2, 0)
 """The first release whose backends turn a time to live on and off (FLINK-32955)."""
 
@@ -31,12 +33,22 @@ def resolve_stored(old: Serializer, new: Serializer, comparison: Comparison) -> 
     if found is not None:
         return found
     if comparison.release >= TTL_AWARE and has_ttl(old) != has_ttl(new):
+        lives, other = (old, new) if has_ttl(old) else (new, old)
+        if isinstance(lives, TtlSerializer) and _is_collection(other):
+            return incompatible("a value that is a list or a map gets or loses its time to live, and not its elements")
         text = (
             "values have no time to live any more" if has_ttl(old) else "values get a time to live from the restore on"
         )
         plain = answer_of(without_ttl(old), without_ttl(new), comparison)
         return plain & Compatibility(Answer.AFTER_MIGRATION, (Note(Effect.CHANGE, text),))
     return answer_of(old, new, comparison)
+
+
+def _is_collection(serializer: Serializer) -> bool:
+    """Whether Flink looks at the time to live of elements or map values, whatever kind of state it is."""
+    if isinstance(serializer, ListOf):
+        return serializer.snapshot_class.rpartition(".")[2] in _LISTS and not serializer.in_view
+    return isinstance(serializer, MapOf) and serializer.kind == "Map" and not serializer.in_view
 
 
 def has_ttl(serializer: Serializer) -> bool:

@@ -8,8 +8,10 @@ from collections import Counter
 import pytest
 
 from stateproc.errors import SnapshotError
+from stateproc.flink_versions import Release
 from stateproc.serializers.compatibility import (
     Answer,
+    Comparison,
     Compatibility,
     Effect,
     can_restore,
@@ -17,6 +19,8 @@ from stateproc.serializers.compatibility import (
     resolve_stored,
     same_job,
 )
+from stateproc.serializers.runtime.ttl import TtlSerializer
+from stateproc.types import LONG, List, Map
 from tests.helpers.recorded_compatibility import MIGRATED, MISREAD, REFUSED, RIGHT, Pair, recorded_pairs
 
 ANSWERS = {
@@ -171,3 +175,24 @@ def test_the_same_job_has_the_serializers_that_flink_2_gives_it() -> None:
         )
         undescribed = type(comparison)(2, comparison.release)
         assert resolve(pair.old, same_job(pair.old, undescribed), undescribed).answer is Answer.INCOMPATIBLE
+
+
+LIST, MAP = List(LONG), Map(LONG, LONG)
+TTL_CASES = {
+    "a value": (LONG, TtlSerializer(LONG), Answer.AFTER_MIGRATION),
+    "elements": (LIST, List(TtlSerializer(LONG)), Answer.AFTER_MIGRATION),
+    "map values": (MAP, Map(LONG, TtlSerializer(LONG)), Answer.AFTER_MIGRATION),
+    # Flink looks at the elements of what is a list, be it a state of values: a sink's rows of one key, in SQL.
+    "a value that is a list": (LIST, TtlSerializer(LIST), Answer.INCOMPATIBLE),
+    "a value that is a map": (MAP, TtlSerializer(MAP), Answer.INCOMPATIBLE),
+}
+
+
+@pytest.mark.parametrize("case", TTL_CASES)
+def test_a_time_to_live_comes_and_goes(case: str) -> None:
+    without, lives, answer = TTL_CASES[case]
+    comparison = Comparison(2, Release(2, 3))
+    assert resolve_stored(without, lives, comparison).answer is answer
+    assert resolve_stored(lives, without, comparison).answer is answer
+    assert resolve_stored(lives, lives, comparison).answer < Answer.AFTER_MIGRATION
+    assert resolve_stored(without, lives, Comparison(2, Release(1, 20))).answer is Answer.INCOMPATIBLE
