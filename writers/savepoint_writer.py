@@ -328,6 +328,8 @@ class SavepointWriter(SinkEdits):
         if not isinstance(value, RowData):
             raise InvalidOption(f"{pair.old.label} has accumulators that are no rows", advice="give the job's plan")
         made = aggregate_conversion(pair, value, operator.header.names)
+        if not made.changes(value):
+            return
         operator.edits.set_type(name, TypeChange(made.value, made.renames, made.assignments), of_elements=False)
         for view, wanted in made.states.items():
             if wanted is None:

@@ -45,10 +45,14 @@ class AggregateConversion:
         states: The states of views, and what they are called; None for one that the new calls do not have.
     """
 
-    value: Serializer
+    value: RowData
     renames: dict[str, str]
     assignments: tuple[str, ...]
     states: dict[str, str | None]
+
+    def changes(self, old: RowData) -> bool:
+        """Whether accumulators do not stay as they are."""
+        return tuple(self.renames) != old.names or self.value.types != old.types
 
 
 def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> AggregateConversion:
@@ -129,6 +133,9 @@ def _field(type_: LogicalType) -> tuple[LogicalType, Serializer, bytes]:
 def call_words(pair: Pair) -> list[str]:
     """Return what becomes of each call."""
     kept, before, after = pair.kept or (), aggregate_calls(pair.old), aggregate_calls(pair.new)
+    numbers = range(len(before))
+    if kept == tuple(numbers) and not any(_wider(pair, number, number) for number in numbers):
+        return []
     words = [
         f"{call_text(pair.new, call)} {_kept_as(pair, number, source)}"
         for number, (call, source) in enumerate(zip(after, kept, strict=True))

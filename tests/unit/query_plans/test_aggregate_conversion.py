@@ -15,12 +15,14 @@ import pytest
 import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
+from stateproc.query_plans.aggregate_conversion import aggregate_conversion, call_words
 from stateproc.query_plans.aggregate_views import distinct_views, kept_views
 from stateproc.query_plans.node_definitions import AGGREGATES
 from stateproc.query_plans.node_rules import node_uids
 from stateproc.query_plans.plan_lineage import is_stateless, stateful_before
 from stateproc.query_plans.plan_matching import Pair
 from stateproc.query_plans.plan_tables import SINK
+from stateproc.serializers.table.serializers import RowData
 from tests.helpers.paths import ROOT
 from tests.helpers.planned_states import PlannedJob, planned_job
 
@@ -416,3 +418,21 @@ def test_calls_of_every_function_go_to_another_place_and_back(release: str, tmp_
             assert rows(back, uid, state.name) == rows(source, uid, state.name), (uid, state.name)
         moved += "agg" in " ".join(state.name for state in stateproc.open(there).operator(uid).states)
     assert len(uids) > 8 and moved > 1
+
+
+@pytest.mark.parametrize("number", [241, 247])
+def test_calls_of_over_that_are_the_same_leave_accumulators_as_they_are(number: int) -> None:
+    """COUNT(amount) and SUM0(amount) of some rows, which are counted, and of all with COUNT(*)."""
+    job = planned_job("2.3", "plain")
+    (node,) = [one for one in job.plan.nodes if one.id == number]
+    state = job.snapshot.operator(f"{number}_over-aggregate").state("accState")
+    value = state.keyed.value
+    assert isinstance(value, RowData)
+    same = Pair(node, node, kept=(0, 1, 2))
+    assert call_words(same) == [] and not aggregate_conversion(same, value, ()).changes(value)
+    attributes = copy.deepcopy(dict(node.attributes))
+    calls = attributes["overSpec"]["groups"][0]["aggCalls"]
+    calls[0], calls[1] = calls[1], calls[0]
+    made = aggregate_conversion(Pair(node, replace(node, attributes=attributes), kept=(1, 0, 2)), value, ())
+    first, second, third = value.names
+    assert made.changes(value) and list(made.renames.items()) == [(second, "f0"), (first, "f1"), (third, "f2")]
