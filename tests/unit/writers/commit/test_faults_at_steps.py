@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -58,6 +59,8 @@ def fault_at(number: int, fault: Fault, change: str, target: Path, mode: str) ->
     child = os.fork()
     if child == 0:
         code = 1
+        # Held until the child is dead: between the report and the end another thread could end it otherwise.
+        one_step = threading.RLock()
         try:
             os.close(reading)
             count = [0]
@@ -66,13 +69,14 @@ def fault_at(number: int, fault: Fault, change: str, target: Path, mode: str) ->
                 step = step_of(event, arguments, str(target))
                 if step is None or not step.startswith(fault.only):
                     return
-                count[0] += 1
-                if count[0] == number:
-                    os.write(writing, step.encode())
-                if count[0] == number or (fault.stays and count[0] > number):
-                    if not fault.number:
-                        os._exit(KILLED)
-                    raise OSError(fault.number, os.strerror(fault.number), str(target))
+                with one_step:
+                    count[0] += 1
+                    if count[0] == number:
+                        os.write(writing, step.encode())
+                    if count[0] == number or (fault.stays and count[0] > number):
+                        if not fault.number:
+                            os._exit(KILLED)
+                        raise OSError(fault.number, os.strerror(fault.number), str(target))
 
             sys.addaudithook(hook)
             try:
@@ -81,7 +85,8 @@ def fault_at(number: int, fault: Fault, change: str, target: Path, mode: str) ->
             except WriteFailed as error:
                 code = REFUSED if error.advice and str(target) in str(error) else 1
         finally:
-            os._exit(code)
+            with one_step:
+                os._exit(code)
     os.close(writing)
     _, status = os.waitpid(child, 0)
     with os.fdopen(reading) as pipe:
