@@ -42,7 +42,8 @@ def drawn_calls(source: str, chance: random.Random) -> tuple[list[str], list[str
         calls[function.format(column) + chance.choice(filters)] = shared
     gone = {shared for shared in calls.values() if shared and chance.random() < 0.4}
     kept = [call for call, shared in calls.items() if shared not in gone and (shared or chance.random() < 0.7)]
-    order = _order(kept or ["COUNT(*)"], calls, chance)
+    # Each row of the second part has to change something.
+    order = _order(kept if "COUNT(*)" in kept else [*kept, "COUNT(*)"], calls, chance)
     order += [f"AVG({one})" for one in columns if f"SUM({one})" in calls and f"COUNT({one})" in calls]
     return _order(list(calls), calls, chance), list(dict.fromkeys(order))
 
