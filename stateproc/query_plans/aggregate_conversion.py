@@ -77,15 +77,15 @@ def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> Ag
             if type_.kind != old.types[at].kind:
                 found = f"a field {type_.sql} by its plan, which is {old.types[at].sql} in the snapshot"
                 raise _of_another_plan(pair.old, found)
-    fields_: list[tuple[LogicalType, Serializer, bytes]] = []
+    parts: list[tuple[LogicalType, Serializer, bytes]] = []
     renames: dict[str, str] = {}
     assignments: list[str] = []
 
     def stays(at: int) -> None:
         if old.names[at] in renames:
             raise InvalidOption(f"{pair.new.label} has a call twice", advice="give a plan that Flink compiled")
-        renames[old.names[at]] = f"f{len(fields_)}"
-        fields_.append((old.types[at], old.fields[at], old.written[at] if old.written else java_type(old.types[at])))
+        renames[old.names[at]] = f"f{len(parts)}"
+        parts.append((old.types[at], old.fields[at], old.written[at] if old.written else java_type(old.types[at])))
 
     # Of OVER by a column that is no time the accumulators are values of a map.
     value = "map_value" if state_of(pair.old) == "accMapState" else "value"
@@ -96,21 +96,21 @@ def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> Ag
     for number, source in enumerate(pair.kept or ()):
         if source is None:
             for type_, initial in _derived(pair, number, buffer) or _beginning(pair.new, number):
-                assignments.append(f"{value}.f{len(fields_)} = {initial}")
-                fields_.append(_field(type_))
+                assignments.append(f"{value}.f{len(parts)} = {initial}")
+                parts.append(_field(type_))
             continue
         wider = _wider(pair, number, source)
         for number_of_buffer, at in enumerate(range(starts[source], starts[source + 1])):
             stays(at)
             if wider is not None:
-                fields_[-1] = _field(wider[number_of_buffer])
+                parts[-1] = _field(wider[number_of_buffer])
     for view in views:
         if view is not None:
             stays(starts[-1] + view)
         else:
-            assignments.append(f"{value}.f{len(fields_)} = NULL")
-            fields_.append((MAP_VIEW, RawValue(NULL_VALUE), java_type(MAP_VIEW)))
-    types, fields, written = zip(*fields_, strict=True)
+            assignments.append(f"{value}.f{len(parts)} = NULL")
+            parts.append((MAP_VIEW, RawValue(NULL_VALUE), java_type(MAP_VIEW)))
+    types, fields, written = zip(*parts, strict=True)
     made = RowData(types, tuple(f"f{at}" for at in range(len(types))), fields, written)
     return AggregateConversion(made, renames, tuple(assignments), renamed_states(pair, views, names))
 

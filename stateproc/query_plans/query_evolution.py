@@ -138,7 +138,7 @@ def _refuse_new_calls(match: PlanMatch, *, begins: bool) -> None:
             advice="let these begin with the restore, beside the others: --new-aggregates empty; or the whole "
             "operator: --empty UID",
         )
-    _refuse_mixtures(match, dict.fromkeys(pair.new.id for pair, _ in new))
+    _refuse_mixtures(match, {pair.new.id for pair, _ in new})
 
 
 def _refuse_mixtures(match: PlanMatch, begun: Collection[int]) -> None:
