@@ -21,7 +21,10 @@ from stateproc.query_plans.plan_file import PlanNode, row_type_names, row_type_t
 from stateproc.query_plans.plan_matching import Pair
 from stateproc.readers.state_names import Names
 
-_VIEW = re.compile(r"(?P<kind>distinctAcc_|agg(?=\d+\$))(?P<number>\d{1,9})(?P<part>.*)", re.DOTALL)
+# As Flink writes numbers, so that no two names mean one view.
+_VIEW = re.compile(
+    r"(?P<kind>distinctAcc_|agg(?=[0-9]+\$))(?P<number>0|[1-9][0-9]{0,8})(?P<part>(?![0-9]).*)", re.DOTALL
+)
 
 
 def is_view(state: str) -> bool:

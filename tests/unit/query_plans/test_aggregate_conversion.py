@@ -16,7 +16,7 @@ import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
 from stateproc.query_plans.aggregate_conversion import aggregate_conversion, call_words
-from stateproc.query_plans.aggregate_views import distinct_views, kept_views
+from stateproc.query_plans.aggregate_views import distinct_views, is_view, kept_views
 from stateproc.query_plans.node_definitions import AGGREGATES
 from stateproc.query_plans.node_rules import node_uids
 from stateproc.query_plans.plan_lineage import is_stateless, stateful_before
@@ -436,3 +436,14 @@ def test_calls_of_over_that_are_the_same_leave_accumulators_as_they_are(number: 
     made = aggregate_conversion(Pair(node, replace(node, attributes=attributes), kept=(1, 0, 2)), value, ())
     first, second, third = value.names
     assert made.changes(value) and list(made.renames.items()) == [(second, "f0"), (first, "f1"), (third, "f2")]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [("distinctAcc_0", True), ("distinctAcc_12_null_state", True), ("agg10$map", True), ("agg0$list", True),
+     ("distinctAcc_00", False), ("agg01$map", False), ("agg1", False), ("aggregate$map", False), ("accState", False),
+     ("distinctAcc_", False), ("distinctAcc_12345678901", False), ("distinctAcc_\u0661", False), ("", False)],
+)  # fmt: skip
+def test_names_of_views(name: str, is_one: bool) -> None:
+    """No two names are one view."""
+    assert is_view(name) is is_one
