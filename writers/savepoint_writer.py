@@ -16,6 +16,7 @@ from stateproc.model.operator import Operator
 from stateproc.options import open_arguments, parse_options
 from stateproc.options.definition import option_texts
 from stateproc.query_plans.aggregate_conversion import aggregate_conversion, state_of
+from stateproc.query_plans.join_types import partner_changes
 from stateproc.query_plans.plan_comparison import TimeToLive
 from stateproc.query_plans.plan_matching import Pair
 from stateproc.query_plans.query_evolution import query_evolution
@@ -278,6 +279,7 @@ class SavepointWriter(SinkEdits):
         mapped: Mapping[str, str] | None = None,
         empty: Sequence[str] = (),
         new_aggregates: Literal["empty"] | None = None,
+        emitted: Literal["keep"] | None = None,
         fill: Mapping[str, str] | None = None,
     ) -> SavepointWriter:
         """Carry the state of a SQL job over to a changed query, by the compiled plans of both.
@@ -294,16 +296,22 @@ class SavepointWriter(SinkEdits):
             empty: uids of operators of the new job that begin without state. Each that would has to be named.
             new_aggregates: 'empty' lets calls of an aggregate begin that the old query did not compute, beside those
                 that it did.
+            emitted: 'keep' lets results stay as the old query emitted them, where the new one would have emitted others
+                before: of a join that gets another type.
             fill: what new columns have in rows that a join, a deduplication or TopN keeps: ``UID.column``, of joins
                 also ``UID.left.column`` → an expression in SQL over the row's other columns. Else they are null.
         """
         begins = new_aggregates == "empty"
         given = fill or {}
-        evolution = query_evolution(old, new, mapped or {}, empty, self._operators, begins=begins, fills=given)
+        keeps = emitted == "keep"
+        evolution = query_evolution(
+            old, new, mapped or {}, empty, self._operators, begins=begins, keeps=keeps, fills=given
+        )
         for found, pair in evolution.aggregates.items():
             self._convert_aggregate(self._existing(found), pair)
         for found, (pair, conversions) in evolution.rows.items():
             self._convert_rows(self._existing(found), pair, conversions)
+            self._count_partners(self._existing(found), pair)
         for found, (pair, times) in evolution.times.items():
             if found in self._operators:
                 self._convert_ttl(self._existing(found), pair, times)
@@ -360,6 +368,12 @@ class SavepointWriter(SinkEdits):
                 raise error.at(operator=operator.operator.display, state=name) from error
             if change is not None:
                 operator.edits.set_type(name, change, of_elements=False)
+
+    def _count_partners(self, operator: ExistingOperator, pair: Pair) -> None:
+        """Give rows of a join of another type the numbers of their partners, or take these away."""
+        for change, other in zip(partner_changes(pair.old, pair.new), ("right", "left"), strict=False):
+            if change is not None and f"{change.side}-records" in operator.header.names:
+                operator.edits.partners[f"{change.side}-records"] = change, f"{other}-records"
 
     def _set_timers(self, operator: ExistingOperator) -> None:
         """Give the rows of OVER that wait a timer each, at their times. Raises InvalidOption, UnsupportedSnapshot."""

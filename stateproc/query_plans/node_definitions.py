@@ -48,6 +48,7 @@ TTL_OPTION = "table.exec.state.ttl"
 _UID_OPTIONS = ("table.exec.uid.format", "table.exec.uid.generation")
 _UNIQUE_KEYS = ("leftUpsertKeys", "rightUpsertKeys", "leftUniqueKeys", "rightUniqueKeys")
 _OF_ONE_SIDE = ("SEMI", "ANTI")
+_OF_BOTH_SIDES = ("INNER", "LEFT", "RIGHT", "FULL")
 
 
 @dataclass(frozen=True)
@@ -218,20 +219,32 @@ def _groups(node: PlanNode, before: Definition) -> Definition | None:
 
 
 def _join(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
-    """The state has the rows of both inputs, by a unique key of theirs or with their numbers."""
+    """The state has the rows of both inputs, by a unique key of theirs or with their numbers.
+
+    What its type decides is whether the number of a row's partners is beside it.
+    """
     spec = node.at("joinSpec")
     keys = {name: node.items(name) for name in _UNIQUE_KEYS if name in node.attributes}
     if not isinstance(spec, dict) or not all(isinstance(one, list) for many in keys.values() for one in many):
         return None
-    rows = _text(
-        node.kind, [one.rows for one in inputs], _traced(node, spec, _columns_of([one.columns for one in inputs]))
-    )
+    traced = _traced(node, spec, _columns_of([one.columns for one in inputs]))
+    rows = _text(node.kind, [one.rows for one in inputs], traced)
     unique = {
         name: [_all_at(node, inputs[name.startswith("right")].columns, one) for one in many]
         for name, many in keys.items()
     }
     columns = _columns_of_sides(rows, spec, inputs)
-    return _keeper(rows, columns, [unique, _rest(node, "joinSpec", *keys)], inputs)
+    rest = [unique, _rest(node, "joinSpec", *keys)]
+    made = _keeper(rows, columns, rest, inputs)
+    if join_type(node) not in _OF_BOTH_SIDES:
+        return made
+    frame = _text(node.kind, [one.rows for one in inputs], {**traced, "joinType": None}, rest)
+    return replace(made, frame=frame)
+
+
+def join_type(node: PlanNode) -> str:
+    """Return the type of a join, such as INNER."""
+    return str(node.at("joinSpec", "joinType"))
 
 
 def _columns_of_sides(rows: str, spec: Any, inputs: Sequence[Definition]) -> list[str]:

@@ -23,6 +23,7 @@ from typing import Any, TypeAlias
 from stateproc import types
 from stateproc.errors import UnsupportedSnapshot, not_found
 from stateproc.query_plans.aggregate_conversion import buffer_types, call_text
+from stateproc.query_plans.join_types import OUTER
 from stateproc.query_plans.node_definitions import is_on
 from stateproc.query_plans.node_rules import NODE_RULES, accumulator_names, function_of, is_built_in, node_uids
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_names, row_type_types, unique_names
@@ -278,14 +279,9 @@ def _rank(node: PlanNode) -> Iterable[NodeState]:
     yield NodeState("data-state-with-append", key, Column(_beside(rows, ROWS), types.List(row)), sort_key)
 
 
-_OUTER = {"INNER": (False, False), "LEFT": (True, False), "RIGHT": (False, True), "FULL": (True, True),
-          "SEMI": (True, False), "ANTI": (True, False)}  # fmt: skip
-"""Type of a join → of which sides rows are emitted without a partner, or by whether they have one."""
-
-
 def _join(node: PlanNode) -> Iterable[NodeState]:
     kind = node.at("joinSpec", "joinType")
-    if not isinstance(kind, str) or kind not in _OUTER:
+    if not isinstance(kind, str) or kind not in OUTER:
         raise _unsupported(node, f"a join of the type {kind!r}")
     # Both sides have the key of the left one.
     key_types = _picked(node, _input(node), node.items("joinSpec", "leftKeys")).types
@@ -294,7 +290,7 @@ def _join(node: PlanNode) -> Iterable[NodeState]:
         key = Record(_picked(node, rows, node.items("joinSpec", f"{side}Keys")).columns, key_types)
         unique = [*node.items(f"{side}UpsertKeys"), *node.items(f"{side}UniqueKeys")]  # The latter in Flink 1.15.
         map_key, kept = _kept_by(rows, [_picked(node, rows, one) for one in unique], key)
-        if _OUTER[kind][index]:
+        if OUTER[kind][index]:
             kept = Pair(kept, Column(_beside(rows, ASSOCIATIONS), types.INT))
         yield NodeState(f"{side}-records", key, kept, map_key)
 

@@ -16,6 +16,7 @@ from stateproc import types
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.query_plans.aggregate_conversion import call_text, call_words, new_calls
+from stateproc.query_plans.join_types import refuse_type, type_words
 from stateproc.query_plans.node_definitions import CALC, columns_in
 from stateproc.query_plans.node_rules import query_names
 from stateproc.query_plans.over_aggregates import OVER
@@ -68,6 +69,7 @@ def query_evolution(
     operator_ids: Collection[str],
     *,
     begins: bool = False,
+    keeps: bool = False,
     fills: Mapping[str, str] = MappingProxyType({}),
 ) -> QueryEvolution:
     """Return what becomes of the operators of a SQL job whose query changes.
@@ -79,6 +81,7 @@ def query_evolution(
         empty: uids of operators of the new job that begin without state.
         operator_ids: The operators of the snapshot.
         begins: Whether new calls of aggregates begin without state.
+        keeps: Whether results that were emitted stay as they are, where the new query would have emitted others.
         fills: What new columns have in rows that are kept: ``UID.column``, of joins also ``UID.left.column`` → an
             expression in SQL over the row's other columns. Else they are null.
 
@@ -93,6 +96,8 @@ def query_evolution(
     _refuse_empty(match, empty)
     _refuse_contradictions(match)
     _refuse_new_calls(match, begins=begins)
+    for pair in match.pairs:
+        refuse_type(pair.old, pair.new, main_uid(after, pair.new), keeps=keeps)
     moved = {found: uid for found, uid in match.operator_ids.items() if found in known}
     query = NewQuery(after)
     check_fills(query, match.pairs, fills)
@@ -216,6 +221,7 @@ def _notes(
     converted: list[str] = []
     for pair in match.pairs:
         words = call_words(pair) if pair.kept is not None else []
+        words += type_words(pair.old, pair.new)
         words += row_words(rows[pair.new.id]) if pair.columns is not None else []
         words += ["timers at the times of its rows"] if pair.has_other_timers else []
         words += time_words(times.get(pair.new.id, ()))

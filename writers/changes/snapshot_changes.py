@@ -329,7 +329,11 @@ class Evolve:
     new_aggregates: str | None = change_field(
         one_of("empty"), "empty: calls of an aggregate begin that the old query did not compute", default=None
     )
-
+    emitted: str | None = change_field(
+        one_of("keep"),
+        "keep: results stay as they were emitted, where the new query would have emitted others: a join's type",
+        default=None,
+    )
     fill: Mapping[str, str] | None = change_field(
         EXPRESSIONS,
         "what a new column has in rows that are kept: UID.COLUMN (of a join UID.left.COLUMN) and an SQL expression",
@@ -340,7 +344,16 @@ class Evolve:
         """Carry the state over. Raises NotFound, InvalidOption, UnsupportedSnapshot."""
         begins: Literal["empty"] | None = "empty" if self.new_aggregates else None
         empty = self.empty or ()
-        writer.evolve(self.from_plan, self.to_plan, mapped=self.map, empty=empty, new_aggregates=begins, fill=self.fill)
+        keeps: Literal["keep"] | None = "keep" if self.emitted else None
+        writer.evolve(
+            self.from_plan,
+            self.to_plan,
+            mapped=self.map,
+            empty=empty,
+            new_aggregates=begins,
+            emitted=keeps,
+            fill=self.fill,
+        )
 
 
 # Kafka sources and sinks.

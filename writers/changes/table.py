@@ -164,6 +164,7 @@ CHANGES: tuple[ChangeDefinition, ...] = (
             "map": {"6_group-aggregate": "9_group-aggregate"},
             "empty": ["12_join"],
             "new_aggregates": "empty",
+            "emitted": "keep",
             "fill": {"14_join.left.discount": "0"},
         },
     ),

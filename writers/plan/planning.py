@@ -143,6 +143,8 @@ def _own_changes(name: str, operator: ExistingOperator, count: bool) -> Iterator
     evolution = operator.type_change(name)
     if evolution is not None:
         yield from evolution.matched.changes
+    if name in edits.partners:
+        yield "numbers of partners added" if edits.partners[name][0].on else "numbers of partners removed"
 
 
 def _conversions(info: StateMetaInfo, operator: ExistingOperator, release: Release) -> Iterator[str]:

@@ -22,6 +22,8 @@ from stateproc.metadata.snapshot_kind import first_reading_release
 from stateproc.model.operator import Operator
 from stateproc.model.operator_context import OperatorContext
 from stateproc.model.raw_keyed import raw_keyed_parts
+from stateproc.options import SPLIT_BYTES
+from stateproc.query_plans.join_types import PartnerChange
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import LayoutContext, Serializer, proxied_snapshot
@@ -42,6 +44,7 @@ from stateproc.writers.rewrite.kryo_conversion import (
 )
 from stateproc.writers.rewrite.kryo_versions import check_kryo, check_kryo_rows, has_kryo_keyed
 from stateproc.writers.rewrite.merged_header import MergedHeader, merged_header, with_timer_key
+from stateproc.writers.rewrite.partner_numbers import PartnerNumbers, partner_numbers
 from stateproc.writers.rewrite.raw_copy import (
     CarriedSplit,
     CarriedTogether,
@@ -133,7 +136,8 @@ class Edits:
     ``offsets``: new offsets of a Kafka source, ``positions``: those of any source, in their order. ``cdc_classes``:
     classes in splits are named as Flink CDC 3.1 and later name them.
     ``elements``: edits of rows of operator states. ``element_types``: other types of their elements. ``emptied``:
-    operator states that lose all elements. ``key``: another type of the keys, as wide or wider.
+    operator states that lose all elements. ``key``: another type of the keys, as wide or wider. ``partners``: what
+    becomes of the numbers of partners in the state of a join's input, and the state of the other one.
     """
 
     dropped: set[str] = field(default_factory=set)
@@ -150,12 +154,20 @@ class Edits:
     elements: dict[str, list[DeleteEdit | UpdateEdit]] = field(default_factory=dict)
     emptied: set[str] = field(default_factory=set)
     key: Serializer | None = None
+    partners: dict[str, tuple[PartnerChange, str]] = field(default_factory=dict)
 
     @property
     def touch_keyed(self) -> bool:
         """Whether the operator's keyed state has to be rewritten."""
         return bool(
-            self.dropped or self.renamed or self.ttl or self.rows or self.types or self.states or self.key is not None
+            self.dropped
+            or self.renamed
+            or self.ttl
+            or self.rows
+            or self.types
+            or self.states
+            or self.partners
+            or self.key is not None
         )
 
     @property
@@ -184,8 +196,8 @@ def now_ms() -> int:
 
 @dataclass(frozen=True)
 class EditedSplit:
-    """A split of a state's entries, and the edits of its entries: rows, type of values, time to live, type of keys or
-    key groups, version of Kryo."""
+    """A split of a state's entries, and the edits of its entries: rows, type of values, numbers of partners in a join,
+    time to live, type of keys or key groups, version of Kryo."""
 
     split: CarriedSplit | CarriedTogether
     ttl: TtlChange | None = None
@@ -193,6 +205,7 @@ class EditedSplit:
     rows: tuple[RowDeletion | RowUpdate, ...] = ()
     kryo: KryoConversion | None = None
     type: TypeEvolution | None = None
+    partners: PartnerNumbers | None = None
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """RAW_ENTRIES as they are to be written."""
@@ -201,6 +214,8 @@ class EditedSplit:
             entries = change.batches(entries)
         if self.type is not None:
             entries = self.type.batches(entries)
+        if self.partners is not None:
+            entries = self.partners.batches(entries)
         if self.ttl is not None:
             entries = self.ttl.batches(entries)
         if self.rekey is not None:
@@ -465,6 +480,9 @@ class ExistingOperator:
         evolution = self.type_change(info.name)
         if evolution is not None:
             info = evolution.info(info, release)
+        numbers = self.partner_numbers(info.name, 0)
+        if numbers is not None:
+            info = numbers.info(info, release)
         edit = self.edits.ttl.get(info.name)
         if edit is not None and edit.action != "purge":
             info = with_ttl(info) if edit.action == "on" else without_ttl(info)
@@ -477,9 +495,20 @@ class ExistingOperator:
         ttl, key_groups = self._entry_changes(name, state_id, mine)
         changes, kryo = self._row_changes(name), self.conversion(name, release)
         evolution = self.type_change(name)
-        for split in carried_splits(self.operator, name, state_id):
+        for split in self._carried_splits(name, state_id):
             touched = tuple(it for it in changes if it.selection.touches(split.key_groups))
-            yield EditedSplit(split, ttl, key_groups, touched, kryo, evolution)
+            numbers = self.partner_numbers(name, state_id, split)
+            yield EditedSplit(split, ttl, key_groups, touched, kryo, evolution, numbers)
+
+    def _carried_splits(self, name: str, state_id: int) -> list[CarriedSplit]:
+        """The splits of a state; of a join's input smaller ones, if the other input has more in the same key groups."""
+        found = carried_splits(self.operator, name, state_id)
+        change, other = self.edits.partners.get(name, (None, ""))
+        if change is None or not change.on:
+            return found
+        sizes = [sum(split.bytes for split in one) for one in (found, carried_splits(self.operator, other, 0))]
+        share = min(1.0, sizes[0] / max(1, sizes[1]))
+        return carried_splits(self.operator, name, state_id, split_bytes=max(1, int(SPLIT_BYTES * share)))
 
     def _entry_changes(
         self, name: str, state_id: int, mine: OperatorWriteSpec
@@ -490,7 +519,9 @@ class ExistingOperator:
         key_groups: Rekey | KeyEvolution | None = None
         if edit is not None:
             state, evolution = self.header.keyed(name, state_id), self.type_change(name)
-            ttl = edit.change(state if evolution is None else evolution.applied(state), context)
+            numbers = self.partner_numbers(name, state_id)
+            changed = state if evolution is None else evolution.applied(state)
+            ttl = edit.change(changed if numbers is None else numbers.applied(changed), context)
         key = self.edits.key
         if key is not None and is_rewritten(self.header.key, key):
             key_groups = key_evolution(self.header.keyed(name, state_id), key, mine.max_parallelism, context)
@@ -518,6 +549,27 @@ class ExistingOperator:
         if change is None:
             return None
         return type_evolution(self.header.keyed(name), change, self.operator.context, self.header.names)
+
+    def partner_numbers(self, name: str, state_id: int, split: CarriedSplit | None = None) -> PartnerNumbers | None:
+        """What becomes of the numbers of partners in the state of a join's input, for entries of a split.
+
+        Raises InvalidOption, UnsupportedSnapshot.
+        """
+        change, other = self.edits.partners.get(name, (None, ""))
+        if change is None:
+            return None
+        if self.edits.rows or self.edits.states:
+            raise InvalidOption(
+                "rows of a join are changed in the write that counts their partners",
+                where=Where(operator=self.operator.display, state=name),
+                advice="change them in a write of their own",
+            )
+        state, evolution = self.header.keyed(name, state_id), self.type_change(name)
+        states = state if evolution is None else evolution.applied(state), self.header.keyed(other)
+        try:
+            return partner_numbers(self.operator, states, change, split)
+        except SnapshotError as error:
+            raise error.at(operator=self.operator.display) from error
 
     def row_edits(self, name: str, *, count: bool) -> list[str]:
         """Return what a plan says of the edits of a state's rows.
@@ -572,6 +624,7 @@ class ExistingOperator:
             self._entry_changes(name, state_id, mine)
             self._row_changes(name)
             self.type_change(name)
+            self.partner_numbers(name, state_id)
 
     @property
     def declared_states(self) -> list[tuple[str, str]]:
@@ -639,7 +692,7 @@ def _joined(items: Iterable[EditedSplit]) -> Iterator[EditedSplit]:
     """Combine the splits of which nothing changes, so that each file is read once."""
     unchanged: list[CarriedSplit] = []
     for item in items:
-        edits = (item.ttl, item.rekey, item.kryo, item.type)
+        edits = (item.ttl, item.rekey, item.kryo, item.type, item.partners)
         if all(edit is None for edit in edits) and not item.rows and isinstance(item.split, CarriedSplit):
             unchanged.append(item.split)
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from stateproc import SavepointWriter
@@ -102,10 +103,17 @@ class EvolvingJob:
         made = SavepointWriter.from_existing_savepoint(None, self.snapshot(form))
         return made.with_flink_version(self.releases[1]) if self.moves else made
 
-    def feed(self, rows: Mapping[str, Sequence[Sequence[object]]], *, later: Sequence[str] = ()) -> None:
-        """Write what the sources will emit; `later`: those that begin after the others."""
+    def feed(
+        self,
+        rows: Mapping[str, Sequence[Sequence[object]]],
+        *,
+        later: Sequence[str] = (),
+        deleted: Mapping[str, Sequence[Sequence[object]]] = MappingProxyType({}),
+    ) -> None:
+        """Write what the sources will emit; `later`: those that begin after the others; `deleted`: after its rows."""
         for name, many in rows.items():
             lines = ["\t".join(["+I", *map(_text, row)]) for row in many]
+            lines += ["\t".join(["-D", *map(_text, row)]) for row in deleted.get(name, ())]
             (self.folder / name).write_text("\n".join(["wait"] * (name in later) + lines) + "\n", encoding="utf-8")
 
     def changes(self, out: str) -> Changes:

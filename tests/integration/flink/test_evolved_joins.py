@@ -1,0 +1,106 @@
+"""Joins of another type: rows get the numbers of their partners, or lose them, and real Flink goes on with the joins.
+
+What the new query prints after the restore has to be what it prints where it ran over all rows: it takes back rows
+without a partner when one comes, and emits them when the last one goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from stateproc import SavepointWriter
+from stateproc.errors import InvalidOption
+from tests.helpers.flink.evolving_job import RELEASES, VERSIONS, EvolvingJob, Feed, script
+
+pytestmark = pytest.mark.flink
+
+TABLES: dict[str, Feed] = {
+    "orders": ("id BIGINT, customer BIGINT, note STRING", "append"),
+    "payments": ("order_id BIGINT, payer STRING", "append"),
+    "customers": ("customer BIGINT, name STRING, city STRING, PRIMARY KEY (customer) NOT ENFORCED", "upsert"),
+    "shops": ("shop BIGINT, city STRING, PRIMARY KEY (shop) NOT ENFORCED", "upsert"),
+}
+# The joins of both versions: each pair of types, over rows of its own, so that no query is another one.
+TYPES = (
+    ("INNER", "LEFT"), ("INNER", "RIGHT"), ("INNER", "FULL"), ("LEFT", "INNER"), ("LEFT", "FULL"), ("RIGHT", "LEFT"),
+    ("FULL", "INNER"), ("FULL", "RIGHT"),
+)  # fmt: skip
+# Rows are found by all of their columns, by the join's key, by a key of their own (LEFT_TTL: with a time to live).
+PAIRS = {
+    "sold": (
+        "id BIGINT, payer STRING",
+        "SELECT id, payer FROM (SELECT * FROM orders WHERE id > -{0}) AS o {1} JOIN payments AS p ON o.id = p.order_id",
+    ),
+    "known": (
+        "id BIGINT, name STRING",
+        "SELECT id, name FROM (SELECT * FROM orders WHERE id > -{0}) AS o {1} JOIN "
+        "(SELECT * FROM customers WHERE customer > -{0}) AS c ON o.customer = c.customer",
+    ),
+    "near": (
+        "customer BIGINT, shop BIGINT",
+        "SELECT customer, shop FROM (SELECT * FROM customers WHERE customer > -{0}) AS c {1} JOIN "
+        "(SELECT * FROM shops WHERE shop > -{0}) AS s ON c.city = s.city",
+    ),
+    "every": (
+        "shop BIGINT, id BIGINT",
+        "SELECT shop, id FROM (SELECT * FROM shops WHERE shop > -{0}) AS s {1} JOIN "
+        "(SELECT * FROM orders WHERE id > -{0}) AS o ON TRUE",
+    ),
+}  # fmt: skip
+QUERIES: dict[str, tuple[str, str, str]] = {
+    f"{name}_{number}": (columns, *(query.format(number, one) for one in types))
+    for name, (columns, query) in PAIRS.items()
+    for number, types in enumerate(TYPES, 10)
+    if name != "every" or types == ("INNER", "LEFT")
+}
+Rows = dict[str, list[Sequence[object]]]
+FIRST: Rows = {
+    "orders": [(1, 1, "a"), (2, 1, ""), (2, 1, ""), (3, 2, None), (4, None, "d"), (5, 7, "\0🍵"), (None, 2, "e")],
+    "payments": [(1, "card"), (3, "cash"), (3, "cash"), (3, "card"), (8, "card"), (None, "cash"), (7, None)],
+    "customers": [(1, "Ann", "Rome"), (2, "Bob", "Oslo"), (9, "Zoë", None), (5, "Eve", "Rome"), (6, "Fay", "Nice")],
+    "shops": [(1, "Rome"), (2, "Rome"), (3, None), (4, "Bari"), (5, "Nice")],
+}
+SECOND: Rows = {
+    "orders": [(6, 1, "n6"), (8, 3, "n8"), (2, 1, ""), (None, 1, None)],
+    "payments": [(2, "card"), (6, "cash"), (5, None), (5, None)],
+    "customers": [(3, "Cid", "Rome"), (2, "Bea", "Rome"), (7, "Dee", "Oslo")],
+    "shops": [(4, "Oslo"), (2, "Oslo"), (6, None)],
+}
+DELETED: Rows = {"customers": [(1, "Ann", "Rome"), (6, "Fay", "Nice")], "shops": [(5, "Nice"), (3, None)]}
+
+
+def feed(job: EvolvingJob, version: int, *parts: Rows) -> None:
+    rows = {name: [row for part in parts for row in part[name]] for name in TABLES}
+    job.feed(rows, later=["orders", "shops"], deleted=DELETED if parts[-1] is SECOND else {})
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def flink(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EvolvingJob]:
+    """The old query has seen the first rows; `before` and `all` are what the new one gives for these and for all."""
+    folder = tmp_path_factory.mktemp("joins")
+    scripts = [
+        script(folder, TABLES, {name: (one[0], one[1 + version]) for name, one in QUERIES.items()})
+        for version in range(len(VERSIONS))
+    ]
+    made = EvolvingJob(RELEASES[request.param], folder, scripts)
+    made.begin(feed, FIRST, SECOND)
+    yield made
+
+
+def test_joins_of_another_type_know_their_partners(flink: EvolvingJob) -> None:
+    def evolve(writer: SavepointWriter) -> None:
+        writer.evolve(flink.path("old.json"), flink.path("new.json"), emitted="keep")
+        plan = str(writer.plan())
+        assert "INNER → LEFT (rows of the left input without a partner were not emitted)" in plan, plan
+
+    flink.go_on(feed, SECOND, evolve)
+    flink.check(QUERIES)
+
+
+def test_what_was_emitted_has_to_be_left_as_it_is(flink: EvolvingJob) -> None:
+    uid = flink.uid_of("new", "sold_10", "join")
+    with pytest.raises(InvalidOption, match="was INNER and is LEFT, so that it would have emitted other results") as e:
+        flink.writer("canonical").evolve(flink.path("old.json"), flink.path("new.json"))
+    assert "--emitted keep" in str(e.value) and uid in str(e.value)

@@ -1,0 +1,247 @@
+"""Give the rows of a regular join the number of their partners, or take it away: the join gets another type.
+
+    value of an entry     null mark of a map (1 byte, 0), time of last access with a time to live (8 bytes), record
+    record                the row (RowDataSerializer), or of an input without a unique key how often it is there (i32)
+    of an outer input     Tuple2: record, number of partners (i32)
+
+Partners of a row are the rows of the other input under the same key of the join, each as often as it is there; a null
+in a column of the key may have none. Source: JoinRecordStateViews and OuterJoinRecordStateViews of
+org.apache.flink.table.runtime.operators.join.stream.state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stateproc import types
+from stateproc.codec.arrow_arrays import RowBytes, row_bytes_of
+from stateproc.codec.encoding.sized_writers import concatenate, write_rows
+from stateproc.codec.encoding.strings import row_bytes_writer
+from stateproc.codec.machine import ValueDecoder
+from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
+from stateproc.flink_versions import Release
+from stateproc.metadata.backend import StateMetaInfo
+from stateproc.model.operator import Operator
+from stateproc.query_plans.join_types import PartnerChange
+from stateproc.readers.error_context import placed
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
+from stateproc.serializers import Serializer, proxied_snapshot
+from stateproc.serializers.java.structs import TupleOf
+from stateproc.serializers.runtime.ttl import TtlSerializer
+from stateproc.serializers.table.serializers import RowData
+from stateproc.writers.formats.entry_batches import gather
+from stateproc.writers.rewrite.merged_header import with_value_snapshot
+from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits
+from stateproc.writers.rewrite.rekey import Rekey, rekey
+
+_SIZE = 4
+_MOST = 2**31 - 1
+_MOST_WAITING = 1 << 20
+"""Of so many keys at least numbers are added up together."""
+_AT_ONCE = 32 << 20
+"""Entries of about so many bytes look for their partners together: each time all keys of the other input are hashed."""
+
+
+@dataclass(frozen=True)
+class PartnerNumbers:
+    """Adds the numbers of partners to one state's entries, or removes them. Picklable.
+
+    Attributes:
+        change: What becomes of the numbers.
+        state: The state as its entries come.
+        keys: Finds the join's key in an entry of the state.
+        other: Finds it in those of the other input.
+        partners: The entries of the other input in the same key groups, as they are stored; none if numbers go.
+    """
+
+    change: PartnerChange
+    state: StateDescriptor
+    keys: Rekey
+    other: Rekey
+    partners: tuple[CarriedSplit, ...] = ()
+
+    def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the entries (RAW_ENTRIES) with other values, in the same order. Raises CorruptSnapshot, MissingFile."""
+        if not self.change.on:
+            for batch in batches:
+                yield _with_values(batch, self._cut(row_bytes_of(batch.column("value"))))
+            return
+        numbers: pa.Table | None = None
+        for batch in _together(batches):
+            if numbers is None:
+                numbers = self._numbers()
+            values = row_bytes_of(batch.column("value"))
+            yield _with_values(batch, _joined(values, self._of(batch, numbers)))
+
+    def info(self, info: StateMetaInfo, release: Release) -> StateMetaInfo:
+        """Return the state's entry in the header, with the type of its new values."""
+        value = self.applied(self.state).value
+        return with_value_snapshot(
+            info, self.state.kind, proxied_snapshot(TtlSerializer(value) if self.state.ttl else value, release)
+        )
+
+    def applied(self, state: StateDescriptor) -> StateDescriptor:
+        """Return the state with the type of its new values."""
+        value = state.value
+        if not self.change.on:
+            assert isinstance(value, TupleOf)
+            return replace(state, value=value.fields[0])
+        return replace(state, value=types.Tuple(value, types.INT))
+
+    def _numbers(self) -> pa.Table:
+        """Return how many rows of the other input are under each key of the join: columns ``key``, ``number``."""
+        numbers = pa.table({"key": pa.array([], pa.large_binary()), "number": pa.array([], pa.int64())})
+        parts, waiting = [numbers], 0
+        for split in self.partners:
+            for batch, found in self.other.decoded(split.read()):
+                rows = _summed(pa.table({"key": found.cast(pa.large_binary()), "number": self._rows_in(batch)}))
+                parts, waiting = [*parts, rows], waiting + len(rows)
+                if waiting > max(len(numbers), _MOST_WAITING):
+                    numbers = _summed(pa.concat_tables(parts))
+                    parts, waiting = [numbers], 0
+        numbers = _summed(pa.concat_tables(parts))
+        return numbers.filter(pc.invert(self._have_no_partner(numbers.column("key").combine_chunks())))
+
+    def _rows_in(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return how often the row of each entry of the other input is there."""
+        state = self.other.state
+        if not _is_counted(state.value):
+            return pa.array(np.ones(len(batch), dtype=np.int64))
+        values = row_bytes_of(batch.column("value"))
+        starts = values.offsets[:-1] + _before_record(state)
+        if (starts + _SIZE > values.offsets[1:]).any():
+            raise _damage(state, "a row's number of occurrences is cut off")
+        found = values.data[starts[:, None] + np.arange(_SIZE)].view(">i4").reshape(-1).astype(np.int64)
+        if (found < 0).any():
+            raise _damage(state, "a row occurs a negative number of times")
+        return pa.array(found)
+
+    def _have_no_partner(self, keys: pa.Array) -> pa.Array:
+        """Return whether a column of each key is null by which nothing is joined."""
+        stored = row_bytes_of(keys)
+        with placed("<raw entries>", int, self.other.state.name):
+            rows = ValueDecoder(self.other.layout).decode(stored.data, stored.offsets[:-1], stored.offsets[1:])
+        nulls = pa.array(np.zeros(len(keys), dtype=np.bool_))
+        columns = rows.flatten()
+        for position in self.change.null_keys:
+            nulls = pc.or_(nulls, columns[position].is_null())
+        return nulls
+
+    def _of(self, batch: pa.RecordBatch, numbers: pa.Table) -> RowBytes:
+        """Return the number of partners of each entry, as it is stored."""
+        parts = [found for _, found in self.keys.decoded([batch])]
+        at = pc.index_in(pa.concat_arrays(parts).cast(pa.large_binary()), value_set=numbers.column("key"))
+        found = pc.fill_null(numbers.column("number").take(at), 0)
+        if len(found) and pc.max(found).as_py() > _MOST:
+            raise UnsupportedSnapshot(
+                f"a row has more than {_MOST} partners",
+                where=Where(state=self.state.name),
+                advice="let the join begin without state: --empty",
+            )
+        stored = found.to_numpy().astype(">i4")
+        return RowBytes(stored.view(np.uint8), np.arange(0, _SIZE * len(stored) + 1, _SIZE, dtype=np.int64))
+
+    def _cut(self, values: RowBytes) -> RowBytes:
+        starts, stops = values.offsets[:-1], values.offsets[1:] - _SIZE
+        if (stops - starts < _before_record(self.state)).any():
+            raise _damage(self.state, "a row's number of partners is cut off")
+        return gather(values.data, starts, stops)
+
+
+def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the entries in larger batches."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if not len(batch):
+            continue
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= _AT_ONCE:
+            yield _one(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield _one(waiting)
+
+
+def _one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    (made,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return made
+
+
+def _summed(rows: pa.Table) -> pa.Table:
+    return rows.group_by("key").aggregate([("number", "sum")]).rename_columns({"number_sum": "number"})
+
+
+def _joined(*parts: RowBytes) -> RowBytes:
+    return write_rows(concatenate([row_bytes_writer(part) for part in parts]), len(parts[0]))
+
+
+def _with_values(batch: pa.RecordBatch, values: RowBytes) -> pa.RecordBatch:
+    return batch.set_column(batch.schema.get_field_index("value"), "value", values.to_arrow())
+
+
+def _before_record(state: StateDescriptor) -> int:
+    """Return how many bytes are before the record of an entry's value."""
+    return (state.kind is StateKind.MAP) + 8 * bool(state.ttl)
+
+
+def _is_counted(value: Serializer) -> bool:
+    """Whether rows are keys of a map, and its values how often each is there."""
+    return value == types.INT or (isinstance(value, TupleOf) and value.fields[0] == types.INT)
+
+
+def _damage(state: StateDescriptor, what: str) -> CorruptSnapshot:
+    return CorruptSnapshot(
+        what, where=Where(state=state.name), advice="the snapshot is damaged; use a copy or take it again"
+    )
+
+
+def partner_numbers(
+    operator: Operator,
+    states: tuple[StateDescriptor, StateDescriptor],
+    change: PartnerChange,
+    split: CarriedSplit | None,
+) -> PartnerNumbers:
+    """Return what gives entries of a join's input the numbers of their partners, or takes these away.
+
+    Args:
+        operator: The join.
+        states: The state of the input, as its entries come, and that of the other one, as it is stored.
+        change: What becomes of the numbers.
+        split: The entries; None to look at the types only.
+
+    Raises:
+        UnsupportedSnapshot: The states are not those of a join.
+        CorruptSnapshot, MissingFile: The other state cannot be read.
+    """
+    context = operator.options.context
+    _check(states[0], is_pair=not change.on)
+    keys, other = (rekey(state, operator.max_parallelism, context) for state in states)
+    partners: tuple[CarriedSplit, ...] = ()
+    if change.on:
+        _check(states[1], is_pair=isinstance(states[1].value, TupleOf))
+        if split is not None:
+            partners = tuple(carried_splits(operator, states[1].name, 0, key_groups=split.key_groups))
+    return PartnerNumbers(change, states[0], keys, other, partners)
+
+
+def _check(state: StateDescriptor, *, is_pair: bool) -> None:
+    """Raise UnsupportedSnapshot for a state whose values are not those of a join's input."""
+    value: Serializer | None = state.value
+    if is_pair:
+        pair = value if isinstance(value, TupleOf) and len(value.fields) == 2 and value.fields[1] == types.INT else None
+        value = None if pair is None else pair.fields[0]
+    if state.kind.is_queue or not (isinstance(value, RowData) or value == types.INT):
+        raise UnsupportedSnapshot(
+            f"values of the type {state.value.type_name} are not those of the join in its plan",
+            where=Where(state=state.name),
+            advice="give the plan that the job ran, or let the join begin without state: --empty",
+        )
