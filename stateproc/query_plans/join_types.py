@@ -27,6 +27,8 @@ OUTER: Mapping[str, tuple[bool, bool]] = {
 }  # fmt: skip
 """Type of a join → of which inputs rows are emitted without a partner, or by whether they have one."""
 _SIDES = ("left", "right")
+_SNAPSHOTS = {True: "new snapshot", False: "old snapshot"}
+"""Where the numbers of partners are, if rows get or lose them."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,6 @@ def refuse_type(old: PlanNode, new: PlanNode, uid: str, *, keeps: bool) -> None:
         raise InvalidOption(
             f"{what}, so that it would have emitted other results before: {', '.join(one.words for one in changes)}",
             advice="leave what was emitted as it is (--emitted keep), and correct the sink by these rows, which have 0 "
-            f"associations in the state {changes[0].side}-records of the {'new' if changes[0].on else 'old'} snapshot; "
-            f"or let the join begin without state: --empty {uid}",
+            f"associations ({', '.join(f'{one.side}-records of the {_SNAPSHOTS[one.on]}' for one in changes)}); or let "
+            f"the join begin without state: --empty {uid}",
         )

@@ -65,6 +65,7 @@ class Definition:
         kept: The columns of the rows that its state keeps, of each input.
         arguments: What each call is over, apart from its function.
         local: What a local aggregate reads, over which the calls of the global one are.
+        any_type: The frame of a join whatever its type is; "" for other nodes.
     """
 
     rows: str
@@ -75,6 +76,7 @@ class Definition:
     kept: tuple[tuple[str, ...], ...] = ()
     arguments: tuple[str, ...] = ()
     local: Definition | None = None
+    any_type: str = ""
 
 
 def definition(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
@@ -238,8 +240,8 @@ def _join(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     made = _keeper(rows, columns, rest, inputs)
     if join_type(node) not in _OF_BOTH_SIDES:
         return made
-    frame = _text(node.kind, [one.rows for one in inputs], {**traced, "joinType": None}, rest)
-    return replace(made, frame=frame)
+    any_type = _text(node.kind, [one.rows for one in inputs], {**traced, "joinType": None}, rest)
+    return replace(made, any_type=any_type)
 
 
 def join_type(node: PlanNode) -> str:

@@ -13,4 +13,4 @@ def with_inputs(plan: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
             known.add(edge["source"])
             edges.append(edge)
     nodes = [node if one["id"] == node["id"] else one for one in plan["nodes"] if one["id"] in known]
-    return {**plan, "nodes": nodes, "edges": edges}
+    return {**plan, "nodes": nodes, "edges": edges[::-1]}

@@ -12,7 +12,7 @@ import pytest
 
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
-from tests.helpers.flink.evolving_job import RELEASES, VERSIONS, EvolvingJob, Feed, script
+from tests.helpers.flink.evolving_job import NEW_PLANNER, RELEASES, VERSIONS, EvolvingJob, Feed, script
 
 pytestmark = pytest.mark.flink
 
@@ -76,7 +76,7 @@ def feed(job: EvolvingJob, version: int, *parts: Rows) -> None:
     job.feed(rows, later=["orders", "shops"], deleted=DELETED if parts[-1] is SECOND else {})
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=NEW_PLANNER)
 def flink(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EvolvingJob]:
     """The old query has seen the first rows; `before` and `all` are what the new one gives for these and for all."""
     folder = tmp_path_factory.mktemp("joins")

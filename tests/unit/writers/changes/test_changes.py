@@ -38,6 +38,7 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
                 "mapped": {"6_group-aggregate": "9_group-aggregate"},
                 "empty": ("12_join",),
                 "new_aggregates": "empty",
+                "emitted": "keep",
                 "fill": {"14_join.left.discount": "0"},
             },
         )

@@ -1,0 +1,216 @@
+"""A join gets another type: its rows keep, get or lose the numbers of their partners.
+
+States of the old type are filled from rows by its plan, and those of the new one, too: `evolve` makes these of those.
+Real Flink goes on with them in tests/integration/flink/test_evolved_joins.py.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import stateproc
+from stateproc import OperatorBootstrap, SavepointWriter, types
+from stateproc.errors import CorruptSnapshot, InvalidOption, SnapshotError, UnsupportedSnapshot
+from stateproc.query_plans.join_types import OUTER
+from stateproc.query_plans.plan_file import read_plan
+from stateproc.query_plans.plan_matching import matched_plans
+from tests.helpers.plan_parts import with_inputs
+from tests.helpers.planned_states import planned_job
+
+Json = dict[str, Any]
+PLAN: Json = json.loads((planned_job("2.3", "plain").path / "plan.json").read_text())
+TYPES = ("INNER", "LEFT", "RIGHT", "FULL")
+TEXT = "🍵\0"
+# Join → the column of its left input by which it joins, that of the right one, and the rows of both. Rows that are
+# found by all of their columns have numbers.
+JOINS: dict[str, tuple[str, str, pa.Table, pa.Table]] = {
+    "61_join": (
+        "id",
+        "order_id",
+        pa.table({"id": [1, 2, 3, -(2**63)], "count": [2, 1, 1, 3]}),
+        pa.table({
+            "order_id": [1, 1, 3, 8, 9], "payer": ["card", "cash", None, TEXT, ""],
+            "paid": [0.5, -0.0, None, 1.0, float("nan")], "count": [1, 2, 7, 1, 1],
+        }),
+    ),
+    "71_join": (
+        "customer",
+        "customer",
+        pa.table({"id": [1, 2, 3, 4, 5], "customer": [7, 7, None, 8, 9], "count": [1, 4, 1, 1, 1]}),
+        pa.table({"customer": [7, 9, 2**63 - 1], "name": ["Ada", None, TEXT]}),
+    ),
+    "47_join": (
+        "city",
+        "city",
+        pa.table({"customer": [1, 2, 3, 4], "name": ["Ada", None, "", TEXT], "city": ["Rome", TEXT, None, "Rome"]}),
+        pa.table({"shop": [1, 2, 3, 4], "city": ["Rome", "Rome", None, "Oslo"]}),
+    ),
+}  # fmt: skip
+
+
+def plan_of(uid: str, kind: str, *, lives: str = "0 ms", condition: Any = None) -> Json:
+    """The join and what it reads, with a type, a time to live of its rows, and a condition beside its keys."""
+    (node,) = [copy.deepcopy(node) for node in PLAN["nodes"] if f"{node['id']}_join" == uid]
+    node["joinSpec"] |= {"joinType": kind, "nonEquiCondition": condition}
+    for state in node["state"]:
+        state["ttl"] = lives
+    return with_inputs(PLAN, node)
+
+
+def sides_of(uid: str, kind: str) -> dict[str, pa.Table]:
+    """The rows of both inputs, with the numbers of their partners where the join's type needs them."""
+    left_key, right_key, left, right = JOINS[uid]
+    found = {}
+    for side, keep, own, key, others, by in (
+        ("left", OUTER[kind][0], left, left_key, right, right_key),
+        ("right", OUTER[kind][1], right, right_key, left, left_key),
+    ):
+        if keep:
+            many = [row for row in others.to_pylist() for _ in range(row.get("count", 1))]
+            numbers = [sum(one is not None and row[by] == one for row in many) for one in own.column(key).to_pylist()]
+            own = own.append_column("associations", pa.array(numbers, pa.int32()))
+        found[f"{side}-records"] = own
+    return found
+
+
+def filled(folder: Path, uid: str, kind: str, **options: Any) -> Path:
+    """A savepoint of the join, whose states are filled from rows."""
+    writer = SavepointWriter.new_savepoint(None).with_flink_version("2.3")
+    state = OperatorBootstrap.from_plan(plan_of(uid, kind, **options), uid, sides_of(uid, kind))
+    writer.with_operator(uid, state).write(folder)
+    return folder
+
+
+def evolved(source: Path, uid: str, old: str, new: str, **options: Any) -> SavepointWriter:
+    writer = SavepointWriter.from_existing_savepoint(None, str(source))
+    return writer.evolve(plan_of(uid, old, **options), plan_of(uid, new, **options), emitted="keep")
+
+
+def rows_of(folder: Path, uid: str) -> list[Any]:
+    """The columns and the rows of both states."""
+    states = [stateproc.open(folder).operator(uid).state(f"{side}-records") for side in ("left", "right")]
+    return [(one.schema(), repr(one.to_arrow(flatten=True).to_pylist())) for one in states]
+
+
+@pytest.mark.parametrize(("old", "new"), list(itertools.permutations(TYPES, 2)))
+@pytest.mark.parametrize("uid", JOINS)
+def test_rows_have_the_numbers_that_the_new_type_needs(uid: str, old: str, new: str, tmp_path: Path) -> None:
+    source = filled(tmp_path / "old", uid, old)
+    evolved(source, uid, old, new).write(tmp_path / "new")
+    found = rows_of(tmp_path / "new", uid)
+    assert found == rows_of(filled(tmp_path / "wanted", uid, new), uid)
+    assert found != rows_of(source, uid)
+
+
+@pytest.mark.parametrize("uid", JOINS)
+def test_rows_with_a_time_to_live_and_in_other_key_groups_are_counted(uid: str, tmp_path: Path) -> None:
+    source = filled(tmp_path / "old", uid, "LEFT", lives="1 d")
+    writer = evolved(source, uid, "LEFT", "FULL", lives="1 d")
+    writer.with_max_parallelism(300).with_parallelism(uid, 7).write(tmp_path / "new")
+    wanted = filled(tmp_path / "wanted", uid, "FULL")
+    both = [stateproc.open(folder).operator(uid) for folder in (tmp_path / "new", wanted)]
+    for state in ("left-records", "right-records"):
+        assert both[0].state(state).ttl and not both[1].state(state).ttl
+        rows = [one.state(state).to_arrow(flatten=True).to_pylist() for one in both]
+        for row in (one for many in rows for one in many):
+            row.pop("last_access", None), row.pop("key_group")
+        assert sorted(map(repr, rows[0])) == sorted(map(repr, rows[1]))
+
+
+def test_a_time_to_live_comes_with_another_type(tmp_path: Path) -> None:
+    source = filled(tmp_path / "old", "47_join", "INNER")
+    writer = SavepointWriter.from_existing_savepoint(None, str(source))
+    new = plan_of("47_join", "FULL", lives="1 d")
+    writer.evolve(plan_of("47_join", "INNER"), new, emitted="keep").write(tmp_path / "new")
+    rows = stateproc.open(tmp_path / "new").operator("47_join").state("left-records").to_arrow(flatten=True)
+    assert sorted(one["map_value"]["f1"] for one in rows.to_pylist()) == [0, 0, 2, 2]
+    assert stateproc.open(tmp_path / "new").operator("47_join").state("left-records").ttl
+
+
+def test_the_plan_says_what_stays_emitted(tmp_path: Path) -> None:
+    source = filled(tmp_path / "old", "71_join", "LEFT")
+    plan = str(evolved(source, "71_join", "LEFT", "RIGHT").plan())
+    lost, gained = "rows of the left input without a partner stay emitted", "rows of the right input without a partner"
+    assert f"LEFT → RIGHT ({lost}, {gained} were not emitted)" in plan
+    assert "numbers of partners removed" in plan and "numbers of partners added" in plan
+    with pytest.raises(InvalidOption) as e:
+        writer = SavepointWriter.from_existing_savepoint(None, str(source))
+        writer.evolve(plan_of("71_join", "LEFT"), plan_of("71_join", "RIGHT"))
+    assert "71_join) was LEFT and is RIGHT, so that it would have emitted other results before" in e.value.message
+    assert "left-records of the old snapshot, right-records of the new snapshot" in str(e.value)
+    assert "--emitted keep" in str(e.value) and "--empty 71_join" in str(e.value)
+
+
+def test_a_condition_beside_the_keys_is_only_known_to_flink(tmp_path: Path) -> None:
+    condition = {"kind": "LITERAL", "value": True, "type": "BOOLEAN NOT NULL"}
+    source = filled(tmp_path / "old", "61_join", "FULL", condition=condition)
+    with pytest.raises(InvalidOption, match="was LEFT and is FULL: it has a condition beside its keys") as e:
+        evolved(source, "61_join", "LEFT", "FULL", condition=condition)
+    assert "--empty 61_join" in str(e.value)
+    # What is only left out need not be counted.
+    evolved(source, "61_join", "FULL", "INNER", condition=condition).write(tmp_path / "new")
+    assert rows_of(tmp_path / "new", "61_join") == rows_of(filled(tmp_path / "wanted", "61_join", "INNER"), "61_join")
+
+
+def test_a_semi_join_is_another_one(tmp_path: Path) -> None:
+    source = filled(tmp_path / "old", "61_join", "INNER")
+    with pytest.raises(InvalidOption, match="would begin without state: 61_join"):
+        evolved(source, "61_join", "INNER", "SEMI")
+
+
+def test_rows_are_deleted_in_a_write_of_their_own(tmp_path: Path) -> None:
+    source = filled(tmp_path / "old", "61_join", "INNER")
+    writer = evolved(source, "61_join", "INNER", "LEFT").delete_rows("61_join", "right-records", "key.f0 = 1")
+    with pytest.raises(InvalidOption, match="rows of a join are changed in the write that counts their partners"):
+        writer.write(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+LONG_ROW = types.RowData({"f0": "BIGINT"})
+PAYMENT = types.RowData({"f0": "BIGINT", "f1": "STRING", "f2": "DOUBLE"})
+MANY = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("value", "numbers", "error", "text"),
+    [
+        (types.INT, [-1], CorruptSnapshot, "a row occurs a negative number of times"),
+        (types.INT, [MANY, 1], UnsupportedSnapshot, f"a row has more than {MANY} partners"),
+        (types.LONG, [1], UnsupportedSnapshot, "values of the type Long are not those of the join in its plan"),
+    ],
+)
+def test_states_that_no_join_wrote_are_refused(
+    value: Any, numbers: list[int], error: type[SnapshotError], text: str, tmp_path: Path
+) -> None:
+    def map_of(number: int) -> pa.Array:
+        keys = [{"f0": 1, "f1": str(at), "f2": None} for at in range(number)]
+        return pa.array([list(zip(keys, numbers, strict=True))], pa.map_(KEY, pa.int64()))
+
+    KEY = pa.struct([("f0", pa.int64()), ("f1", pa.string()), ("f2", pa.float64())])
+    key = pa.array([{"f0": 1}], pa.struct([("f0", pa.int64())]))
+    rows = pa.table({"key": key, "value": map_of(len(numbers))})
+    left = pa.table({"key": key, "value": pa.array([[({"f0": 1}, 1)]], pa.map_(key.type, pa.int64()))})
+    state = OperatorBootstrap(key_type=LONG_ROW)
+    state.map_state("left-records", left, "value", map_key_type=LONG_ROW, map_value_type=types.INT)
+    state.map_state("right-records", rows, "value", map_key_type=PAYMENT, map_value_type=value)
+    SavepointWriter.new_savepoint(None).with_operator("61_join", state).write(tmp_path / "old")
+    with pytest.raises(error, match=text) as e:
+        evolved(tmp_path / "old", "61_join", "INNER", "LEFT").write(tmp_path / "new")
+    assert "right-records" in str(e.value) or value is types.INT
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_join_goes_on_as_one_of_its_own_type_where_there_is_one() -> None:
+    """The plan has joins of the same rows, INNER and LEFT: with other columns, each is still that of its type."""
+    old, new = copy.deepcopy(PLAN), copy.deepcopy(PLAN)
+    joins = {node["id"]: node for node in new["nodes"] if node["id"] in (47, 50)}
+    joins[47]["joinSpec"]["joinType"], joins[50]["joinSpec"]["joinType"] = "LEFT", "FULL"
+    pairs = {pair.old.id: pair.new.id for pair in matched_plans(read_plan(old), read_plan(new), {}).pairs}
+    assert (pairs[50], pairs[47]) == (47, 50)
