@@ -190,6 +190,9 @@ class Edits:
         self.ttl[state] = edit
 
 
+_SPLIT_OF_A_JOIN = SPLIT_BYTES // 8
+
+
 def now_ms() -> int:
     return int(time.time() * 1000)
 
@@ -501,14 +504,14 @@ class ExistingOperator:
             yield EditedSplit(split, ttl, key_groups, touched, kryo, evolution, numbers)
 
     def _carried_splits(self, name: str, state_id: int) -> list[CarriedSplit]:
-        """The splits of a state; of a join's input smaller ones, if the other input has more in the same key groups."""
+        """The splits of a state; of a join's input, each of which knows all keys of the other one, smaller ones."""
         found = carried_splits(self.operator, name, state_id)
         change, other = self.edits.partners.get(name, (None, ""))
         if change is None or not change.on:
             return found
         sizes = [sum(split.bytes for split in one) for one in (found, carried_splits(self.operator, other, 0))]
         share = min(1.0, sizes[0] / max(1, sizes[1]))
-        return carried_splits(self.operator, name, state_id, split_bytes=max(1, int(SPLIT_BYTES * share)))
+        return carried_splits(self.operator, name, state_id, split_bytes=max(1, int(_SPLIT_OF_A_JOIN * share)))
 
     def _entry_changes(
         self, name: str, state_id: int, mine: OperatorWriteSpec
