@@ -78,7 +78,7 @@ def _serve(path: str) -> None:
 
 
 def _run(connection: socket.socket) -> int:
-    """Run the command of a request in this process, and return its status, which the program is told."""
+    """Run the command of a request in this process; return its status, after it is sent to the program."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     head, files, _, _ = socket.recv_fds(connection, 4, 3)
     with connection.makefile("rb") as stream:
