@@ -37,7 +37,7 @@ class ChangelogFile(KeyedFile):
     @property
     def changelog(self) -> ChangelogSource:
         """Return what is needed to open the changelog."""
-        return ChangelogSource(self.handle, self.location, self.key_handles, self.key_type)
+        return ChangelogSource(self.handle, self.location, self.key_handles, self.key_type, self.cache)
 
     @property
     def databases(self) -> tuple[IncrementalHandle, ...]:

@@ -34,6 +34,7 @@ from stateproc.readers.changelog.change_blocks import Change, ChangeBlock
 from stateproc.readers.changelog.composite_keys import ADVICE
 from stateproc.readers.changelog.log_segments import log_changes
 from stateproc.readers.changelog.records import Operation
+from stateproc.readers.keyed_file import FileCache
 from stateproc.readers.materialized_files import open_materialized_file
 from stateproc.readers.merged_snapshots import DifferentSerializersError, merged_info, merged_key
 from stateproc.serializers import Serializer
@@ -53,12 +54,14 @@ class ChangelogSource:
         location: The snapshot.
         key_handles: Materialized handles of the operator's other subtasks, whose keys have the same serializer.
         key_type: The key's serializer as the user specifies it, used only where nothing else specifies it.
+        cache: The header once it has been read: for it, the beginnings of all files of the log are read.
     """
 
     handle: ChangelogHandle = field(repr=False)
     location: SnapshotLocation
     key_handles: tuple[KeyedHandle, ...] = field(default=(), repr=False)
     key_type: Serializer | None = field(default=None, repr=False)
+    cache: FileCache = field(default_factory=FileCache, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -125,6 +128,14 @@ def changelog_header(source: ChangelogSource) -> KeyedHeader | None:
         CorruptSnapshot, MissingFile: A file cannot be read.
         UnsupportedSnapshot: Nothing is materialized and nothing specifies the key's serializer.
     """
+    cache = source.cache
+    if not cache.has_header:
+        cache.header = _read_header(source)
+        cache.has_header = True
+    return cache.header
+
+
+def _read_header(source: ChangelogSource) -> KeyedHeader | None:
     found: dict[str, StateMetaInfo] = {}
     key: Serializer | None = None
     key_snapshot = b""

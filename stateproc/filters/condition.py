@@ -186,10 +186,11 @@ def walk(node: Node) -> Iterator[Node]:
 
 def sql_of(*nodes: Node) -> str:
     """Return a SELECT of expressions as SQL text."""
-    statement = _statement(f"{SELECT}1")
-    statement["statements"][0]["node"]["select_list"] = list(nodes)
+    found = _one()
+    statement = found["statements"][0]
+    selected = {**found, "statements": [{**statement, "node": {**statement["node"], "select_list": nodes}}]}
     try:
-        row = connection().execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(statement)]).fetchall()[0]
+        row = connection().execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(selected)]).fetchall()[0]
     except duckdb_errors() as error:
         raise InvalidOption(f"where: this release of DuckDB does not evaluate the condition: {error}") from error
     return str(row[0])
@@ -312,8 +313,14 @@ def _quoted(text: str, columns: list[str]) -> tuple[str, tuple[tuple[int, int], 
 
 
 @cache
+def _one() -> Node:
+    """Return the syntax tree of a SELECT of one constant; do not change it."""
+    return _statement(f"{SELECT}1")
+
+
+@cache
 def _template() -> str:
-    return json.dumps(_shape(_statement(f"{SELECT}1")))
+    return json.dumps(_shape(_one()))
 
 
 def _shape(statement: Node) -> Node:

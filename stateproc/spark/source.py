@@ -13,12 +13,15 @@ from stateproc.spark.options import SourceOptions, source_options
 from stateproc.spark.reader import SavepointReader
 from stateproc.spark.relations import relation
 from stateproc.spark.types import spark_schema
+from stateproc.spark.workers import keep_loaded
 
 
 def schema_of(raw: Mapping[str, str]) -> StructType:
     """Return the columns of what the options select. Raises SnapshotError."""
     options = source_options(raw)
-    return spark_schema(narrowed(_schema(options), options.columns))
+    schema = spark_schema(narrowed(_schema(options), options.columns))
+    keep_loaded()
+    return schema
 
 
 def _schema(options: SourceOptions) -> pa.Schema:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.command_server import command_server
 from tests.helpers.document_runs import (
     SECONDS,
     check_commands,
@@ -34,9 +35,18 @@ def store() -> Iterator[Store]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment in which commands are forks of one process."""
+    with command_server(tmp_path_factory.mktemp("commands")) as variables:
+        yield variables
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=_NAMES)
-def test_commands_print_what_is_shown(document: Path, tmp_path: Path, store: Store) -> None:
-    check_commands(document, folder_of(document, tmp_path), store.environment)
+def test_commands_print_what_is_shown(document: Path, tmp_path: Path, store: Store, server: dict[str, str]) -> None:
+    """Those of the README by the installed program itself."""
+    variables = store.environment | ({} if document.name == "README.md" else server)
+    check_commands(document, folder_of(document, tmp_path), variables)
 
 
 @pytest.mark.parametrize("document", _PROGRAMS, ids=lambda document: str(document.relative_to(ROOT)))

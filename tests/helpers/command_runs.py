@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -37,11 +38,17 @@ class CommandRun:
 
     def checked(self, command: str) -> Any:
         """The output as JSON, which fits the command's schema."""
-        schema = json.loads((files("stateproc.cli") / "json_schemas" / f"{command}.json").read_text("utf-8"))
-        jsonschema.Draft202012Validator.check_schema(schema)
         found = json.loads(self.out)
-        jsonschema.Draft202012Validator(schema).validate(found)
+        _validator(command).validate(found)
         return found
+
+
+@cache
+def _validator(command: str) -> jsonschema.Draft202012Validator:
+    """Return what checks the output of a command. Raises SchemaError for a wrong schema."""
+    schema = json.loads((files("stateproc.cli") / "json_schemas" / f"{command}.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
 
 
 def command_runner(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., CommandRun]:

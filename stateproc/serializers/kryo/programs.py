@@ -181,9 +181,15 @@ class KryoValue(Layout):
         return self.column.python(value)
 
 
-def check_plan(layout: KryoValue) -> None:
-    """Raises Unplanned if the layout has no program."""
-    layout.emit(Builder(), True)
+# Each file and each split asks again, and emitting a program takes a millisecond.
+@lru_cache(maxsize=256)
+def has_program(layout: KryoValue) -> bool:
+    """Return whether programs can read the layout's values."""
+    try:
+        layout.emit(Builder(), True)
+    except Unplanned:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

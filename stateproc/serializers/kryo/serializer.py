@@ -30,7 +30,7 @@ from stateproc.serializers.java.class_descriptions import parse_classes
 from stateproc.serializers.kryo.columns import KryoColumn, column_of, is_scala
 from stateproc.serializers.kryo.conversion import ConvertedKryo, Rewritten, is_flat
 from stateproc.serializers.kryo.description_check import explain_column, explain_mismatch
-from stateproc.serializers.kryo.programs import KryoValue, Unplanned, check_plan
+from stateproc.serializers.kryo.programs import KryoValue, has_program
 from stateproc.wire import Cursor, Output
 from stateproc.wire.java_stream import JavaObject, read_java_object
 
@@ -130,11 +130,7 @@ class Kryo(Serializer):
         if ctx.tail and column.kind == "binary" and setting.serializer_of(self.class_name).certain is None:
             read = partial(_read_or_bytes, read=read, opaque=ctx.opaque)
         planned = KryoValue(type_, column, setting, ctx.fidelity, read, ctx.tail)
-        try:
-            check_plan(planned)
-        except Unplanned:
-            return Hosted(read, column.type, 1, column.python)
-        return planned
+        return planned if has_program(planned) else Hosted(read, column.type, 1, column.python)
 
     def _by_columns(self, setting: KryoSetting, ctx: LayoutContext) -> Layout | None:
         """Return the layout that converts values as columns; None if that is not exact."""

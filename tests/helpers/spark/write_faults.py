@@ -193,6 +193,7 @@ OPTIONS = {
     **QUICK_SPARK, "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "3",
     "spark.executor.extraJavaOptions": " ".join(QUICK_SPARK_JAVA), "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200",
+    "spark.python.daemon.module": "tests.helpers.spark.loaded_daemon",
 }  # fmt: skip
 SPECULATING = {
     "spark.speculation": "true", "spark.speculation.interval": "100ms", "spark.speculation.multiplier": "1.1",

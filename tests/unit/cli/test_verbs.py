@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,12 @@ def contents(snapshot: Snapshot) -> Contents:
     return found
 
 
+@cache
+def contents_of_kind(kind: str) -> Contents:
+    """The contents of a fixture, which each verb needs."""
+    return contents(stateproc.open(snapshot_path(kind)))
+
+
 def rows_of(state: State, where: str | None = None) -> list[str]:
     """The rows of a state in one order, without key groups, subtasks and times of last access."""
     table = state.to_arrow(where=where)
@@ -76,11 +83,11 @@ def keyed(snapshot: Snapshot, ttl: bool | None = None) -> tuple[Operator, Any]:
 
 
 class Case:
-    """A verb on a snapshot: its arguments, and the contents that the target has to have."""
+    """A verb on a fixture: its arguments, and the contents that the target has to have."""
 
-    def __init__(self, definition: ChangeDefinition, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        self.wanted = contents(snapshot)
+    def __init__(self, definition: ChangeDefinition, kind: str) -> None:
+        self.snapshot = stateproc.open(snapshot_path(kind))
+        self.wanted = dict(contents_of_kind(kind))
         self.checks: Callable[[Snapshot], object] = lambda written: None
         self.arguments: list[str] = getattr(self, definition.name.replace("-", "_"))()
 
@@ -228,7 +235,7 @@ def test_each_verb_changes_what_it_names(
     run_command: Run, tmp_path: Path, definition: ChangeDefinition, kind: str
 ) -> None:
     source, target = snapshot_path(kind), tmp_path / "target"
-    case = Case(definition, stateproc.open(source))
+    case = Case(definition, kind)
     verb, *action = definition.words
     line = [verb, *action, source, str(target), *case.arguments, "--json"]
     planned = run_command(*line, "--plan")
@@ -250,7 +257,7 @@ def test_each_verb_changes_what_it_names(
 def test_a_copy_is_equal(run_command: Run, tmp_path: Path, kind: str) -> None:
     source, target = snapshot_path(kind), tmp_path / "target"
     assert run_command("copy", source, str(target)).status == 0
-    assert contents(stateproc.open(target)) == contents(stateproc.open(source))
+    assert contents(stateproc.open(target)) == contents_of_kind(kind)
     again = run_command("copy", source, str(target))
     assert again.status == 2 and "a snapshot is here already" in again.err
     assert run_command("copy", source, str(target), "--overwrite").status == 0

@@ -128,22 +128,28 @@ def test_conditions_on_keys_keep_what_duckdb_selects_of_all_rows(fixture: Fixtur
     for state, rows in _states(snapshot, states):
         table = ".".join(f'"{name}"' for name in (state.operator.display, state.name))
         conditions = KeyConditions(rounds, rows)
-        for _ in range(rounds):
-            text = conditions.condition()
-            wanted = rows.take(_selected(rows, text))
-            assert _sorted(state.to_arrow(where=text)) == _sorted(wanted), f"{state.name}: {text}"
-            found = database.run(f"SELECT key, key_group FROM {table} WHERE {text}").reader().read_all()
-            assert _sorted(found) == _sorted(wanted.select(["key", "key_group"])), f"{state.name}: {text}"
+        with _table_of(rows) as oracle:
+            for _ in range(rounds):
+                text = conditions.condition()
+                wanted = rows.take(_selected(oracle, text))
+                assert _sorted(state.to_arrow(where=text)) == _sorted(wanted), f"{state.name}: {text}"
+                found = database.run(f"SELECT key, key_group FROM {table} WHERE {text}").reader().read_all()
+                assert _sorted(found) == _sorted(wanted.select(["key", "key_group"])), f"{state.name}: {text}"
     database.close()
 
 
-def _selected(rows: pa.Table, text: str) -> pa.Array:
-    """Return the numbers of the rows that DuckDB selects of a table in memory."""
+def _table_of(rows: pa.Table) -> duckdb.DuckDBPyConnection:
+    """Return a DuckDB with the keys and key groups of the rows, and their numbers, in a table in memory."""
     keys = rows.select(["key", "key_group"]).append_column("__row", pa.array(range(rows.num_rows), pa.int64()))
-    with duckdb.connect(config={"threads": 1}) as connection:
-        connection.register("arrow", keys)
-        connection.execute("CREATE TABLE data AS FROM arrow")
-        return pa.table(connection.sql(f"SELECT __row FROM data WHERE {text}"))["__row"].combine_chunks()
+    connection = duckdb.connect(config={"threads": 1})
+    connection.register("arrow", keys)
+    connection.execute("CREATE TABLE data AS FROM arrow")
+    return connection
+
+
+def _selected(oracle: duckdb.DuckDBPyConnection, text: str) -> pa.Array:
+    """Return the numbers of the rows that DuckDB selects."""
+    return pa.table(oracle.sql(f"SELECT __row FROM data WHERE {text}"))["__row"].combine_chunks()
 
 
 def _sorted(rows: pa.Table) -> list[str]:
@@ -250,6 +256,8 @@ def test_the_key_groups_of_a_condition_contain_the_keys_that_fulfil_it(kind: str
         for item in (column, typed)
     )
     key_type = schema.schema.field("key").type
+    # Of a zero, the key groups of both signs: its own is one of them.
+    own_groups = [key_groups(serializer, [{"f0": key} if is_row else key], context, 32768, 4) for key in shown]
     pruned = 0
     for seed in seeds:
         chance = random.Random(seed)
@@ -262,9 +270,7 @@ def test_the_key_groups_of_a_condition_contain_the_keys_that_fulfil_it(kind: str
             if groups is None:
                 continue
             pruned += 1
-            for key, is_kept in zip(shown, mask, strict=True):
-                own = key_groups(serializer, [{"f0": key} if is_row else key], context, 32768, 4)
-                # Of a zero, the key groups of both signs: its own is one of them.
+            for key, is_kept, own in zip(shown, mask, own_groups, strict=True):
                 assert not is_kept or own is None or own & groups, f"{key}: {text}"
     # Nanoseconds count for the hash of a time, and columns of microseconds do not contain them.
     assert pruned or (temporal == "micros" and kind in ("time", "timestamp", "instant"))

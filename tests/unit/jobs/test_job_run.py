@@ -25,6 +25,7 @@ from tests.helpers.paths import VECTORS
 SHOP = stateproc.bundled_snapshot("shop")
 UID = "orders-per-customer"
 _WRITE_SECONDS = 0.15
+_KILLS = 12
 """How long the run that is killed writes, about."""
 JOB: dict[str, Any] = {
     "job": "rename",
@@ -383,12 +384,12 @@ def test_a_run_killed_at_any_step_leaves_no_partial_savepoint_and_the_next_one_s
     assert found == {("written", False), ("written", True), ("unchanged", True), ("unchanged", False)}
 
 
-def _killed_runs(job: Path, target: Path, kills: int, check: Callable[[], None]) -> list[str]:
+def _killed_runs(job: Path, target: Path, check: Callable[[], None]) -> list[str]:
     """Kill runs at random moments of their writing; return what each had left: nothing, files or a savepoint."""
     command = [sys.executable, "-m", "stateproc", "run", str(job)]
     moments = random.Random(14)
     found = []
-    for _ in range(kills):
+    for _ in range(_KILLS):
         shutil.rmtree(target, ignore_errors=True)
         run = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 60
@@ -403,9 +404,8 @@ def _killed_runs(job: Path, target: Path, kills: int, check: Callable[[], None])
     return found
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("kills", [5, pytest.param(12, marks=pytest.mark.exhaustive)])
-def test_a_killed_run_leaves_no_partial_savepoint_and_the_next_one_succeeds(tmp_path: Path, kills: int) -> None:
+@pytest.mark.exhaustive
+def test_a_killed_run_leaves_no_partial_savepoint_and_the_next_one_succeeds(tmp_path: Path) -> None:
     source = tmp_path / "source"
     stateproc.SavepointWriter.from_existing_savepoint(None, SHOP).write(source)
     before, target = _files(source), tmp_path / "target"
@@ -425,8 +425,8 @@ def test_a_killed_run_leaves_no_partial_savepoint_and_the_next_one_succeeds(tmp_
         assert stateproc.run_job(file).status == "unchanged"
         assert (tmp_path / "latest").read_text() == f"{target}\n"
 
-    found = _killed_runs(file, target, kills, check)
-    assert len(found) == kills and "files" in found, found
+    found = _killed_runs(file, target, check)
+    assert len(found) == _KILLS and "files" in found, found
 
 
 def test_settings_of_the_target(tmp_path: Path) -> None:
