@@ -34,13 +34,9 @@ def test_flink_does_not_restore_the_operator(restored: Restored) -> None:
     assert "Missing value for the key 'org.apache.avro.generic.GenericData$Array'" in str(run.error)
 
 
-REFUSED = {
-    "snapshot": "Missing value for the key 'org.apache.avro.generic.GenericData$Array'",
-    "snapshot-1.13": "java.io.EOFException",
-    "snapshot-1.16": "java.io.EOFException",
-    "snapshot-1.18": "java.io.EOFException",
-}
-"""Snapshots of kryo-upgrade, the first written with flink-avro on the job's class path, and what ends the job."""
+AVRO = "java.lang.IllegalStateException: Missing value for the key 'org.apache.avro.generic.GenericData$Array'"
+REFUSED = ("snapshot", "snapshot-1.13", "snapshot-1.16", "snapshot-1.18")
+"""Snapshots of kryo-upgrade, the first written with flink-avro on the job's class path."""
 UNTOUCHED = {
     item.path.split("/")[-2]: item
     for item in case_snapshots()
@@ -71,7 +67,11 @@ def test_flink_does_not_restore_the_cases_that_are_upgraded(
 ) -> None:
     causes = found_untouched[job, name]
     assert isinstance(causes, str)
-    assert causes.splitlines()[-1].removeprefix("java.lang.IllegalStateException: ") == REFUSED[name]
+    assert (causes.splitlines()[-1] == AVRO) is (name == "snapshot"), causes
+    # Without flink-avro several operators fail, each in its own way; the first to do so ends the job.
+    assert any(text in causes for text in ("Could not restore", "StateMigrationException", "Kryo", "EOFException")), (
+        causes
+    )
 
 
 @pytest.mark.parametrize("name", OLDER)
