@@ -167,7 +167,7 @@ def _read_all(
 ) -> Iterator[tuple[SnapshotDirectory, bytes | SnapshotError]]:
     def read(item: SnapshotDirectory) -> Iterator[tuple[SnapshotDirectory, bytes | SnapshotError]]:
         try:
-            yield item, _metadata_bytes(item)
+            yield item, metadata_bytes(item)
         except SnapshotError as error:
             yield item, error
 
@@ -178,7 +178,8 @@ def _read_all(
     return read_in_order(items, read, _LOCAL_THREADS if is_local else REQUESTS_AT_ONCE, at_once=True, size_of=size_of)
 
 
-def _metadata_bytes(item: SnapshotDirectory) -> bytes:
+def metadata_bytes(item: SnapshotDirectory) -> bytes:
+    """Read the ``_metadata`` of a snapshot. Raises SnapshotError."""
     size = item.metadata_bytes
     if size > MOST_BYTES:
         where = Where(file=item.metadata_uri)

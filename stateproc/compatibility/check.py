@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from stateproc.compatibility.claim_rules import check_claim_mode, claim_cautions, claim_obstacle
 from stateproc.compatibility.declared_job import (
     DeclaredOperator,
     DeclaredState,
@@ -64,6 +65,7 @@ def check_snapshot(
     from_plan: CompiledPlan | None = None,
     job: Sequence[JobVertex] | None = None,
     backend: str | None = None,
+    claim_mode: str | None = None,
 ) -> CompatibilityCheck:
     """Answer whether a snapshot restores in a job, with the right values.
 
@@ -77,15 +79,17 @@ def check_snapshot(
         from_plan: The plan of the job that wrote the snapshot, to compare what both compute.
         job: The vertices of the job, by `read_job_graph`, whose state is the same.
         backend: The job's state backend, hashmap or rocksdb; None where it is the one that wrote the snapshot.
+        claim_mode: NO_CLAIM, CLAIM or LEGACY; None where it is not decided.
 
     Raises:
         InvalidOption: Nothing says what the job is, or more than one of ``like``, ``expect``, ``to_plan`` and ``job``;
             there is no such release, or the old plan is not that of the snapshot.
         SnapshotError: The snapshot cannot be read.
     """
-    _check_given(flink_version or backend, (like, expect, to_plan, job), from_plan, to_plan)
+    _check_given(flink_version or backend or claim_mode, (like, expect, to_plan, job), from_plan, to_plan)
     check_backend(backend)
     restoring = _release_of(snapshot, like, to_plan) if flink_version is None else release(flink_version)
+    check_claim_mode(claim_mode, restoring)
     comparison = Comparison(snapshot.options.kryo, restoring, snapshot.options.classes)
     before = _named(declared_operators(snapshot), from_plan)
     if to_plan is None:
@@ -96,7 +100,8 @@ def check_snapshot(
     else:
         after = planned_operators(to_plan, same_job_on(before, comparison), from_plan)
         moved = {} if from_plan is None else moved_operators(from_plan, to_plan)
-    obstacle = snapshot_obstacle(snapshot, restoring)
+    of_job = snapshot if like is None else like
+    obstacle = snapshot_obstacle(snapshot, restoring) or claim_obstacle(of_job, restoring, claim_mode)
     by_id = {operator.operator_id: operator for operator in after}
     operators = tuple(
         _OperatorRun(
@@ -127,6 +132,8 @@ def check_snapshot(
         exception=None if obstacle is None else obstacle.exception,
         fix=None if obstacle is None else obstacle.fix,
         operators=operators,
+        claim_mode=claim_mode,
+        cautions=tuple(claim_cautions(snapshot, of_job, restoring, claim_mode)),
     )
 
 
@@ -150,8 +157,8 @@ def _check_given(
     if setting is None and not given:
         raise InvalidOption(
             "nothing says what the job is",
-            advice="give flink_version='2.3' or backend='rocksdb' for the same job on that release or backend, like="
-            "a snapshot of the job, expect=the states that it declares, to_plan=its plan, or job=its job graph",
+            advice="give flink_version='2.3', backend='rocksdb' or claim_mode='CLAIM' for the same job with that, "
+            "like=a snapshot of the job, expect=the states that it declares, to_plan=its plan, or job=its job graph",
         )
 
 

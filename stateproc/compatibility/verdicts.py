@@ -123,6 +123,23 @@ class OperatorCheck:
 
 
 @dataclass(frozen=True)
+class Caution:
+    """What happens after the restore, which is right in itself.
+
+    Attributes:
+        what: To the snapshot, to others that share its files, or to the job's checkpoints.
+        fix: What to do.
+    """
+
+    what: str
+    fix: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values for JSON."""
+        return {"what": self.what, "fix": self.fix}
+
+
+@dataclass(frozen=True)
 class CompatibilityCheck:
     """The answer to "will it restore?".
 
@@ -136,6 +153,8 @@ class CompatibilityCheck:
         exception: The first line of what Flink throws for the whole snapshot.
         fix: What to do about that.
         operators: The operators of the snapshot, then those that only the job has.
+        claim_mode: Flink's claim mode; None where it was not given.
+        cautions: What the claim mode does after the restore.
     """
 
     path: str
@@ -147,6 +166,8 @@ class CompatibilityCheck:
     exception: str | None = None
     fix: str | None = None
     operators: tuple[OperatorCheck, ...] = field(default=())
+    claim_mode: str | None = None
+    cautions: tuple[Caution, ...] = ()
 
     @property
     def restores(self) -> bool:
@@ -167,11 +188,13 @@ class CompatibilityCheck:
             "written_by": self.written_by,
             "flink_version": self.flink_version,
             "job": self.job,
+            "claim_mode": self.claim_mode,
             "restores": self.restores,
             "verdict": self.verdict.value,
             "reasons": list(self.reasons),
             "exception": self.exception,
             "fix": self.fix,
+            "cautions": [caution.to_dict() for caution in self.cautions],
             "operators": [operator.to_dict() for operator in self.operators],
         }
 

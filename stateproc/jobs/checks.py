@@ -53,7 +53,7 @@ def _restores(check: CheckSpec, snapshot: Snapshot) -> CheckResult:
     like = check.values.get("like")
     options = snapshot.location.metadata.options if "://" in str(like) else None
     job = None if like is None else opening.open(str(like), storage_options=options)
-    said = {name: check.values.get(name) for name in ("to_plan", "from_plan", "expect", "job", "backend")}
+    said = {name: check.values.get(name) for name in ("to_plan", "from_plan", "expect", "job", "backend", "claim_mode")}
     result = snapshot.check(flink_version=check.subject, like=job, **said)
     wrong = [
         f"{operator.display} {state.name}: {state.verdict.value} ({'; '.join((*state.reasons, *state.losses))})"
@@ -62,7 +62,10 @@ def _restores(check: CheckSpec, snapshot: Snapshot) -> CheckResult:
         if not state.is_right
     ]
     if result.restores:
-        return CheckResult(check.name, check.kind, True, f"{sum(1 for _ in result.states)} states are restored")
+        cautions = "".join(f"; {caution.what}: {caution.fix}" for caution in result.cautions)
+        return CheckResult(
+            check.name, check.kind, True, f"{sum(1 for _ in result.states)} states are restored{cautions}"
+        )
     shown = wrong[:3] or list(result.reasons) or [f"{item.display}: {item.verdict.value}" for item in result.operators]
     more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
     return CheckResult(check.name, check.kind, False, "; ".join(shown) + more)

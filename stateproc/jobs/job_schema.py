@@ -259,10 +259,26 @@ def _check() -> dict[str, Any]:
                     "description": "with `restores`: a file with the job graph as Flink prints it, for its parallelism",
                 },
                 "backend": {"enum": ["hashmap", "rocksdb"], "description": "with `restores`: the job's state backend"},
+                "claim_mode": {
+                    "enum": ["NO_CLAIM", "CLAIM", "LEGACY"],
+                    "description": "with `restores`: Flink's claim mode",
+                },
                 "on": {"enum": ["sources", "target"], "description": "what `sql` reads; default sources"},
                 **bounds,
             }
         ),
+        "dependentRequired": {
+            **{
+                name: ["restores"]
+                for name in ("like", "to_plan", "from_plan", "expect", "job", "backend", "claim_mode")
+            },
+            "columns": ["unique"],
+            "uid": ["state"],
+            "on": ["sql"],
+        },
+        "dependentSchemas": {
+            bound: {"anyOf": [{"required": ["rows"]}, {"required": ["state"]}]} for bound in ("min", "max")
+        },
         "oneOf": [
             {"required": ["rows"], "anyOf": [{"required": ["min"]}, {"required": ["max"]}]},
             {"required": ["state", "uid"], "anyOf": [{"required": ["min"]}, {"required": ["max"]}]},
@@ -305,11 +321,20 @@ def validate(document: JobDocument) -> None:
     if not isinstance(document.value, dict):
         raise document.error((), "a job is a mapping with at least `job` and `target`", "see docs/howto/jobs.md")
     errors: Iterable[ValidationError] = Draft202012Validator(job_schema()).iter_errors(document.value)
-    # What is unknown first: it is the reason why something else is missing.
-    found = sorted(errors, key=lambda error: (_line(document, error), error.validator != "additionalProperties"))
+    # What is unknown, or belongs to something else, first: it is the reason why something else is missing.
+    found = sorted(errors, key=lambda error: (_line(document, error), _rank(error)))
     if found:
         path, problem, advice = _explained(found[0])
         raise document.error(path, problem, advice)
+
+
+def _rank(error: ValidationError) -> int:
+    if error.validator == "additionalProperties":
+        return 0
+    return 1 if _BELONGS & set(error.absolute_schema_path) else 2
+
+
+_BELONGS = {"dependentRequired", "dependentSchemas"}
 
 
 def _line(document: JobDocument, error: ValidationError) -> int:
@@ -346,6 +371,19 @@ def _unknown_name(value: Any, rule: Any, error: ValidationError) -> tuple[Path, 
 
 def _missing(value: Any, rule: Any, error: ValidationError) -> tuple[Path, str, str | None]:
     return (), f"'{next(name for name in rule if name not in value)}' is missing", None
+
+
+def _without(value: Any, rule: Any, error: ValidationError) -> tuple[Path, str, str | None]:
+    name = next(name for name, others in rule.items() if name in value and any(one not in value for one in others))
+    needed = rule[name][0]
+    said = error.schema["properties"][needed].get("description")
+    return (name,), f"'{name}' is given without '{needed}'", f"add {needed}: {said}" if said else f"add {needed}"
+
+
+def _without_any(value: Any, rule: Any, error: ValidationError) -> tuple[Path, str, str | None]:
+    name = str(error.absolute_schema_path[-2])
+    needed = [item["required"][0] for item in rule]
+    return (name,), f"'{name}' is given without {' or '.join(map(repr, needed))}", f"give one of: {', '.join(needed)}"
 
 
 def _not_in(value: Any, rule: Any, error: ValidationError) -> tuple[Path, str, str | None]:
@@ -396,6 +434,8 @@ _RULES: dict[str, Any] = {
     "enum": _not_in,
     "type": _wrong_type,
     "oneOf": _one_of,
+    "dependentRequired": _without,
+    "anyOf": _without_any,
     "minProperties": _number_of_keys,
     "maxProperties": _number_of_keys,
     "minimum": _limit,

@@ -117,6 +117,7 @@ class Snapshot(SnapshotContents):
         from_plan: Any = None,
         job: str | os.PathLike[str] | None = None,
         backend: str | None = None,
+        claim_mode: str | None = None,
     ) -> CompatibilityCheck:
         """Answer whether the snapshot restores in a job, with the right values.
 
@@ -135,13 +136,15 @@ class Snapshot(SnapshotContents):
             job: The path of a job graph: what Flink's REST API returns for ``/jobs/<id>``, or ``getExecutionPlan()``.
                 The job has the same state; parallelism and max parallelism are compared.
             backend: The job's state backend, 'hashmap' or 'rocksdb'; default the one that wrote the snapshot.
+            claim_mode: The claim mode of the restore: 'NO_CLAIM', 'CLAIM' or 'LEGACY'.
 
         Returns:
-            ``restores``, and a verdict per operator and state, with the reason and what to do.
+            ``restores``, and a verdict per operator and state, with the reason and what to do; ``cautions`` about what
+            the claim mode does after the restore.
 
         Raises:
-            InvalidOption: Nothing says what the job is, or more than one thing does, there is no such release, or the
-                old plan is not that of the snapshot.
+            InvalidOption: Nothing says what the job is, or more than one thing does, there is no such release, it does
+                not have the claim mode, or the old plan is not that of the snapshot.
             SnapshotError: The snapshot cannot be read.
         """
         # Lazy: start-up.
@@ -162,6 +165,7 @@ class Snapshot(SnapshotContents):
             from_plan=old,
             job=graph,
             backend=backend,
+            claim_mode=claim_mode,
         )
 
     def classes(self) -> tuple[MentionedClass, ...]:

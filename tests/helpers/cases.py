@@ -8,7 +8,8 @@ job's sources and `case.json`:
 * `snapshots`: each with `archive`, `path` (in the archive), and where needed `contents` (fields that select its lines
   of `expected.jsonl`, or the name of another file as `file`) and `options` of reading;
 * `states`: by `uid/state` the `options` of one state, `select` (`operator_state` for operator state), `unordered` if
-  its elements have no order, or `elsewhere`, the test that compares it, where rows have another shape than lines;
+  its elements have no order, `classes_only_name` where its keys are bytes without the descriptions of classes, or
+  `elsewhere`, the test that compares it, where rows have another shape than lines;
 * `refused`: by `uid/state` regular expressions that the `error` and the `advice` of a final refusal match;
 * `restores`: what real Flink restores, which `tests/integration/flink/test_case_restores.py` documents.
 

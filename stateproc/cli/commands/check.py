@@ -42,6 +42,7 @@ def check_command(arguments: Namespace) -> int:
         from_plan=old,
         job=job,
         backend=arguments.backend,
+        claim_mode=arguments.claim_mode,
     )
     if arguments.json:
         json.dump(result.to_dict(), sys.stdout, ensure_ascii=False, indent=2)
@@ -88,6 +89,8 @@ def check_view(result: CompatibilityCheck) -> Group:
     without = sum(not operator.states and not operator.reasons for operator in result.operators)
     if without:
         parts.append(Text(f"{counted(without, 'operator')} without state", "dim"))
+    for caution in result.cautions:
+        parts += [Text(), Text(printable(caution.what), "yellow"), Text(f"→ {printable(caution.fix)}")]
     return Group(*parts, Text(), _answer(result))
 
 

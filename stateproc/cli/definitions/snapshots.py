@@ -154,6 +154,11 @@ def _check_arguments(parser: ArgumentParser) -> None:
     job.add_argument(
         "--backend", choices=("hashmap", "rocksdb"), help="its state backend; default the one that wrote the snapshot"
     )
+    job.add_argument(
+        "--claim-mode",
+        choices=("NO_CLAIM", "CLAIM", "LEGACY"),
+        help="Flink's claim mode: whether the job fails under it, whose files it deletes, what its checkpoints need",
+    )
     which = job.add_mutually_exclusive_group()
     which.add_argument(
         "--like", metavar="SNAPSHOT", help="a snapshot of the job, for example of a local run without data"

@@ -29,7 +29,7 @@ def _descriptions(options: dict[str, Any]) -> dict[str, Any]:
 def test_advice_leads_to_the_values_or_to_a_final_sentence(expected: ExpectedState) -> None:
     options = expected.options
     begun = {name: value for name, value in options.items() if name not in _ADVISED}
-    if expected.snapshot.manifest.get("classes_only_name"):
+    if expected.snapshot.manifest.get("classes_only_name") or expected.rules.get("classes_only_name"):
         begun["classes"] = json.dumps(_descriptions(options))
 
     def read(given: dict[str, Any]) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ import pytest
 
 from stateproc.cli import main
 from stateproc.model.operator import Operator
+from stateproc.readers.state_descriptor import TIMER_PREFIX
 from stateproc.verification.class_mentions import Readability, class_skeleton, mentioned_classes, open_uses
 from tests.helpers.cases import CASE_SOURCES, CaseSnapshot, ExpectedState, case_snapshots
 
@@ -72,11 +73,14 @@ def test_nested_classes_of_a_job_with_types_of_scala(
 
 
 def _in_need(operators: list[Operator]) -> Iterator[tuple[str, str]]:
-    """Yield operators and states of which `classes` says that something is, or may be, needed."""
-    for item in mentioned_classes(operators):
-        if item.readability is not Readability.READABLE:
-            yield from ((use.operator, use.state) for use in item.uses)
-    yield from ((use.operator, use.state) for use in open_uses(operators))
+    """Yield operators and states of which `classes` says that something is, or may be, needed.
+
+    It names the timers of each service; `verify` names all of a time domain.
+    """
+    needy = [item for item in mentioned_classes(operators) if item.readability is not Readability.READABLE]
+    for use in (*(use for item in needy for use in item.uses), *open_uses(operators)):
+        domain = use.state.removeprefix(TIMER_PREFIX).partition("_")[0]
+        yield use.operator, f"{domain} timers" if use.state.startswith(TIMER_PREFIX) else use.state
 
 
 @pytest.mark.parametrize("snapshot", OF_CASES, ids=str)

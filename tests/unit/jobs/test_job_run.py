@@ -174,6 +174,7 @@ EXPECTED = {"uid": "orders-a", "key": "Long", "states": []}
     ("said", "found"),
     [
         ({"backend": "hashmap"}, ""),
+        ({"claim_mode": "CLAIM"}, ""),
         ({"expect": {"operators": [EXPECTED]}}, "dropped (the job has no operator with this uid"),
         ({"expect": {"operators": [{**EXPECTED, "key": "String"}]}}, "profile: refused (key: Long → String)"),
     ],

@@ -78,6 +78,13 @@ def test_the_arguments_of_states_are_those_of_the_bootstrap(kind: object) -> Non
         ("rename-operator:", "rename-oprator:", "did you mean 'rename-operator'?"),
         ("to: orders-v2", "two: orders-v2", "line 11: there is no 'two' here"),
         ("path: /savepoints/x", "path: ''", "line 13: '' is not accepted here"),
+        ("rows: customers, min: 1", "restores: '2.3', claim_mode: CLAM", "did you mean 'CLAIM'?"),
+        ("rows: customers, min: 1", "like: /savepoints/y", "line 15: 'like' is given without 'restores'"),
+        ("min: 1", "min: 1, columns: [id]", "line 15: 'columns' is given without 'unique'"),
+        ("min: 1", "min: 1, uid: customers", "line 15: 'uid' is given without 'state'"),
+        ("min: 1", "min: 1, on: target", "line 15: 'on' is given without 'sql'"),
+        ("rows: customers, min: 1", "restores: '2.3', min: 1", "line 15: 'min' is given without 'rows' or 'state'"),
+        ("rows: customers, min: 1", "sql: x, max: 1", "→ give one of: rows, state"),
     ],
 )
 def test_errors_show_the_line(old: str, new: str, says: str) -> None:
@@ -86,6 +93,27 @@ def test_errors_show_the_line(old: str, new: str, says: str) -> None:
         validate(parse_document(JOB.replace(old, new), "job.yaml"))
     assert says in str(caught.value)
     assert "[file job.yaml]" in str(caught.value)
+
+
+_OF_RESTORES = {
+    "like": "/savepoints/y",
+    "to_plan": "new.json",
+    "from_plan": "old.json",
+    "expect": "{operators: []}",
+    "job": "job.json",
+    "backend": "rocksdb",
+    "claim_mode": "CLAIM",
+}
+
+
+@pytest.mark.parametrize("name", _OF_RESTORES)
+def test_what_describes_the_job_is_of_the_check_restores(name: str) -> None:
+    """Beside another check it would be left out without a word."""
+    validate(parse_document(JOB.replace("rows: customers, min: 1", f"restores: '2.3', {name}: {_OF_RESTORES[name]}")))
+    with pytest.raises(InvalidOption) as caught:
+        validate(parse_document(JOB.replace("min: 1", f"min: 1, {name}: {_OF_RESTORES[name]}")))
+    assert f"line 15: '{name}' is given without 'restores'" in caught.value.message
+    assert caught.value.advice == ("add restores: the Flink version that restores the savepoint with the right values")
 
 
 def test_a_job_is_a_mapping() -> None:

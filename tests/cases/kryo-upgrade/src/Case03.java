@@ -1,13 +1,16 @@
 package com.acme.lab;
 import java.time.*;
 import java.util.*;
+import org.apache.flink.api.common.eventtime.*;
 import org.apache.flink.api.common.functions.*;
 import org.apache.flink.api.common.state.*;
 import org.apache.flink.api.common.typeinfo.*;
+import org.apache.flink.api.java.tuple.*;
 import org.apache.flink.runtime.state.*;
 import org.apache.flink.streaming.api.checkpoint.*;
 import org.apache.flink.streaming.api.datastream.*;
 import org.apache.flink.streaming.api.environment.*;
+import org.apache.flink.streaming.api.functions.*;
 import org.apache.flink.streaming.api.functions.windowing.*;
 import org.apache.flink.streaming.api.windowing.windows.*;
 import org.apache.flink.util.Collector;
@@ -67,8 +70,58 @@ public class Case03 extends Lab.Case {
     }
     static class ByCode extends Lab.Fn<Code> {
         ByCode() { super("by-code"); }
-        @Override protected Object shown(Code key) { return Lab.obj("text", key.text, "number", key.number, "weight", key.weight); }
+        @Override protected Object shown(Code key) { return fields(key); }
         @Override public void fill(long i) throws Exception { value("last", Types.LONG, i, null); ctx.timerService().registerEventTimeTimer(1000 + i); }
+    }
+    static Map<String, Object> fields(Code c) { return c == null ? null : Lab.obj("text", c.text, "number", c.number, "weight", c.weight); }
+    static TypeInformation<Code> code() { return Lab.gen(Code.class); }
+    /** Arrays that Kryo writes, tuples, an enum, reducing and aggregating state, lists and maps with a time to live. */
+    static class Shapes extends Lab.Fn<Long> {
+        Shapes() { super("shapes"); }
+        static class Gather implements AggregateFunction<Code, ArrayList<Code>, ArrayList<Code>> {
+            @Override public ArrayList<Code> createAccumulator() { return new ArrayList<>(); }
+            @Override public ArrayList<Code> add(Code c, ArrayList<Code> all) { all.add(c); return all; }
+            @Override public ArrayList<Code> getResult(ArrayList<Code> all) { return all; }
+            @Override public ArrayList<Code> merge(ArrayList<Code> a, ArrayList<Code> b) { a.addAll(b); return a; }
+        }
+        <S extends AppendingState<Code, ?>> void appended(String n, S state, Code c, Object want, Object shown) throws Exception { if (Lab.CHECK) same(n, state::get, want); else { state.add(c); exp(n, "value", shown); } }
+        @Override public void fill(long i) throws Exception {
+            Code a = new Code("a" + i, (int) i, 0.5), b = new Code("b", 2, -1); UUID u = new UUID(i, 1);
+            value("tuple", Types.TUPLE(Types.STRING, Types.POJO(Line.class), code(), Lab.gen(UUID.class)), Tuple4.of("t" + i, new Line("tea", (int) i), a, u), Lab.obj("f0", "t" + i, "f1", Lab.obj("product", "tea", "count", i), "f2", fields(a), "f3", u.toString()));
+            value("colour", Types.ENUM(Colour.class), Colour.values()[(int) i % 3], Colour.values()[(int) i % 3].name());
+            value("longs", Lab.gen(long[].class), new long[] {i, -1}, Lab.arr(i, -1));
+            value("names", Lab.gen(String[].class), new String[] {"n" + i, null, "é"}, Lab.arr("n" + i, null, "é"));
+            value("codes", Lab.gen(Code[].class), new Code[] {a, null, b}, Lab.arr(fields(a), null, fields(b)));
+            value("objects", Lab.gen(Object[].class), new Object[] {i, "x", null, new int[] {1, (int) i}}, Lab.arr(i, "x", null, Lab.arr(1, i)));
+            value("grid", Lab.gen(double[][].class), new double[][] {{i, 0.5}, {}}, Lab.arr(Lab.arr((double) i, 0.5), Lab.arr()));
+            map("by-colour", Types.ENUM(Colour.class), Types.TUPLE(Types.LONG, Lab.gen(String[].class)), Map.of(Colour.BLUE, Tuple2.of(i, new String[] {"s"})), Lab.pairs("BLUE", Lab.obj("f0", i, "f1", Lab.arr("s"))));
+            appended("newest", getRuntimeContext().getReducingState(new ReducingStateDescriptor<Code>("newest", (x, y) -> y, code())), a, a, fields(a));
+            appended("all", getRuntimeContext().getAggregatingState(new AggregatingStateDescriptor<Code, ArrayList<Code>, ArrayList<Code>>("all", new Gather(), Lab.<ArrayList<Code>>genAs(ArrayList.class))), b, new ArrayList<>(Arrays.asList(b)), Lab.arr(fields(b)));
+            ListStateDescriptor<UUID> uuids = new ListStateDescriptor<>("uuids", Lab.gen(UUID.class)); uuids.enableTimeToLive(Lab.ttl()); ListState<UUID> l = getRuntimeContext().getListState(uuids);
+            MapStateDescriptor<String, Code> kept = new MapStateDescriptor<>("kept", Types.STRING, code()); kept.enableTimeToLive(Lab.ttl()); MapState<String, Code> m = getRuntimeContext().getMapState(kept);
+            if (!Lab.CHECK) { l.add(u); l.add(new UUID(9, 9)); m.put("k", a); exp("uuids", "list", Lab.arr(u.toString(), new UUID(9, 9).toString())); exp("kept", "map", Lab.pairs("k", fields(a))); return; }
+            same("uuids", () -> { List<Object> g = new ArrayList<>(); for (UUID x : l.get()) g.add(x); return g; }, new ArrayList<>(Arrays.asList(u, new UUID(9, 9))));
+            same("kept", () -> { Map<Object, Object> g = new HashMap<>(); for (Map.Entry<String, Code> x : m.entries()) g.put(x.getKey(), x.getValue()); return g; }, new HashMap<>(Map.of("k", a)));
+        }
+    }
+    /** Timers under a key with a part that Kryo writes. Only what the snapshot has can fire: a job that reads registers none. */
+    static class Alarms extends Lab.Fn<Tuple2<String, Code>> {
+        Alarms() { super("alarms"); }
+        @Override protected Object shown(Tuple2<String, Code> key) { return Lab.obj("f0", key.f0, "f1", fields(key.f1)); }
+        @Override public void fill(long i) throws Exception {
+            value("owner", Types.LONG, i, i); if (Lab.CHECK) return;
+            ctx.timerService().registerEventTimeTimer(5000 + i); exp("event-timers", "timer", 5000 + i);
+            ctx.timerService().registerProcessingTimeTimer(4102444800000L + i); exp("processing-timers", "timer", 4102444800000L + i);
+        }
+        @Override public void onTimer(long at, OnTimerContext c, Collector<Long> out) throws Exception {
+            shownKey = shown(c.getCurrentKey()); long i = getRuntimeContext().getState(vd("owner", Types.LONG)).value();
+            exp("fired", "check", at == 5000 + i && c.timeDomain() == org.apache.flink.streaming.api.TimeDomain.EVENT_TIME ? (Object) true : "fired " + at + " of " + i);
+        }
+    }
+    /** Lets the timers fire in a job that reads. */
+    static class Later implements WatermarkGenerator<Long> {
+        @Override public void onEvent(Long i, long at, WatermarkOutput out) {}
+        @Override public void onPeriodicEmit(WatermarkOutput out) { if (Lab.CHECK) out.emitWatermark(new Watermark(6000)); }
     }
     static void found(String uid, String state, Object got, Object want) throws Exception {
         Map<String, Object> m = new LinkedHashMap<>(); m.put("uid", uid); m.put("state", state); m.put("kind", Lab.CHECK ? "check" : "list"); m.put("key", null);
@@ -96,8 +149,11 @@ public class Case03 extends Lab.Case {
         }
     }
     @Override public void build(StreamExecutionEnvironment env, DataStream<Long> in) {
+        if (variant.equals("shapes")) { in.keyBy(x -> x).process(new Shapes()).uid("shapes"); return; }
         in.keyBy(x -> x).process(new Keyed()).uid("keyed");
         in.keyBy(x -> new Code("c", (int) (long) x, 0.5), Lab.gen(Code.class)).process(new ByCode()).uid("by-code");
+        in.keyBy(x -> x).process(new Shapes()).uid("shapes");
+        in.assignTimestampsAndWatermarks(WatermarkStrategy.<Long>forGenerator(c -> new Later())).keyBy(x -> Tuple2.of("k", new Code("c", (int) (long) x, 0.5)), Types.TUPLE(Types.STRING, code())).process(new Alarms()).uid("alarms");
         in.map(new Elements()).uid("elements");
         in.map(Case03::order).returns(pojo()).uid("orders").keyBy(o -> Long.parseLong(o.id.substring(1)), Types.LONG).countWindow(2).process(new Pairs()).uid("windows");
     }
