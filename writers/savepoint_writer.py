@@ -371,9 +371,11 @@ class SavepointWriter(SinkEdits):
 
     def _count_partners(self, operator: ExistingOperator, pair: Pair) -> None:
         """Give rows of a join of another type the numbers of their partners, or take these away."""
-        for change, other in zip(partner_changes(pair.old, pair.new), ("right", "left"), strict=False):
-            if change is not None and f"{change.side}-records" in operator.header.names:
-                operator.edits.partners[f"{change.side}-records"] = change, f"{other}-records"
+        names = operator.header.names
+        for change, side in zip(partner_changes(pair.old, pair.new), ("right", "left"), strict=False):
+            if change is not None and f"{change.side}-records" in names:
+                other = f"{side}-records"
+                operator.edits.partners[f"{change.side}-records"] = change, other if other in names else None
 
     def _set_timers(self, operator: ExistingOperator) -> None:
         """Give the rows of OVER that wait a timer each, at their times. Raises InvalidOption, UnsupportedSnapshot."""

@@ -137,7 +137,7 @@ class Edits:
     classes in splits are named as Flink CDC 3.1 and later name them.
     ``elements``: edits of rows of operator states. ``element_types``: other types of their elements. ``emptied``:
     operator states that lose all elements. ``key``: another type of the keys, as wide or wider. ``partners``: what
-    becomes of the numbers of partners in the state of a join's input, and the state of the other one.
+    becomes of the numbers of partners in the state of a join's input, and the state of the other one if there is one.
     """
 
     dropped: set[str] = field(default_factory=set)
@@ -154,7 +154,7 @@ class Edits:
     elements: dict[str, list[DeleteEdit | UpdateEdit]] = field(default_factory=dict)
     emptied: set[str] = field(default_factory=set)
     key: Serializer | None = None
-    partners: dict[str, tuple[PartnerChange, str]] = field(default_factory=dict)
+    partners: dict[str, tuple[PartnerChange, str | None]] = field(default_factory=dict)
 
     @property
     def touch_keyed(self) -> bool:
@@ -506,8 +506,8 @@ class ExistingOperator:
     def _carried_splits(self, name: str, state_id: int) -> list[CarriedSplit]:
         """The splits of a state; of a join's input, each of which knows all keys of the other one, smaller ones."""
         found = carried_splits(self.operator, name, state_id)
-        change, other = self.edits.partners.get(name, (None, ""))
-        if change is None or not change.on:
+        change, other = self.edits.partners.get(name, (None, None))
+        if change is None or other is None or not change.on:
             return found
         sizes = [sum(split.bytes for split in one) for one in (found, carried_splits(self.operator, other, 0))]
         share = min(1.0, sizes[0] / max(1, sizes[1]))
@@ -558,7 +558,7 @@ class ExistingOperator:
 
         Raises InvalidOption, UnsupportedSnapshot.
         """
-        change, other = self.edits.partners.get(name, (None, ""))
+        change, other = self.edits.partners.get(name, (None, None))
         if change is None:
             return None
         if self.edits.rows or self.edits.states:
@@ -568,7 +568,8 @@ class ExistingOperator:
                 advice="change them in a write of their own",
             )
         state, evolution = self.header.keyed(name, state_id), self.type_change(name)
-        states = state if evolution is None else evolution.applied(state), self.header.keyed(other)
+        own = state if evolution is None else evolution.applied(state)
+        states = own, None if other is None else self.header.keyed(other)
         try:
             return partner_numbers(self.operator, states, change, split)
         except SnapshotError as error:

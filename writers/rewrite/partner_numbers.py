@@ -55,14 +55,14 @@ class PartnerNumbers:
         change: What becomes of the numbers.
         state: The state as its entries come.
         keys: Finds the join's key in an entry of the state.
-        other: Finds it in those of the other input.
+        other: Finds it in those of the other input; None if no row of that has come.
         partners: The entries of the other input in the same key groups, as they are stored; none if numbers go.
     """
 
     change: PartnerChange
     state: StateDescriptor
     keys: Rekey
-    other: Rekey
+    other: Rekey | None
     partners: tuple[CarriedSplit, ...] = ()
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -76,6 +76,7 @@ class PartnerNumbers:
             if numbers is None:
                 numbers = self._numbers()
             values = row_bytes_of(batch.column("value"))
+            self._check_records(values)
             yield _with_values(batch, _joined(values, self._of(batch, numbers)))
 
     def info(self, info: StateMetaInfo, release: Release) -> StateMetaInfo:
@@ -96,10 +97,13 @@ class PartnerNumbers:
     def _numbers(self) -> pa.Table:
         """Return how many rows of the other input are under each key of the join: columns ``key``, ``number``."""
         numbers = pa.table({"key": pa.array([], pa.large_binary()), "number": pa.array([], pa.int64())})
+        if self.other is None:
+            return numbers
         parts, waiting = [numbers], 0
         for split in self.partners:
             for batch, found in self.other.decoded(split.read()):
-                rows = _summed(pa.table({"key": found.cast(pa.large_binary()), "number": self._rows_in(batch)}))
+                number = _rows_in(self.other.state, batch)
+                rows = _summed(pa.table({"key": found.cast(pa.large_binary()), "number": number}))
                 parts, waiting = [*parts, rows], waiting + len(rows)
                 if waiting > max(len(numbers), _MOST_WAITING):
                     numbers = _summed(pa.concat_tables(parts))
@@ -107,25 +111,11 @@ class PartnerNumbers:
         numbers = _summed(pa.concat_tables(parts))
         return numbers.filter(pc.invert(self._have_no_partner(numbers.column("key").combine_chunks())))
 
-    def _rows_in(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return how often the row of each entry of the other input is there."""
-        state = self.other.state
-        if not _is_counted(state.value):
-            return pa.array(np.ones(len(batch), dtype=np.int64))
-        values = row_bytes_of(batch.column("value"))
-        starts = values.offsets[:-1] + _before_record(state)
-        if (starts + _SIZE > values.offsets[1:]).any():
-            raise _damage(state, "a row's number of occurrences is cut off")
-        found = values.data[starts[:, None] + np.arange(_SIZE)].view(">i4").reshape(-1).astype(np.int64)
-        if (found < 0).any():
-            raise _damage(state, "a row occurs a negative number of times")
-        return pa.array(found)
-
     def _have_no_partner(self, keys: pa.Array) -> pa.Array:
         """Return whether a column of each key is null by which nothing is joined."""
         stored = row_bytes_of(keys)
-        with placed("<raw entries>", int, self.other.state.name):
-            rows = ValueDecoder(self.other.layout).decode(stored.data, stored.offsets[:-1], stored.offsets[1:])
+        with placed("<raw entries>", int, self.state.name):
+            rows = ValueDecoder(self.keys.layout).decode(stored.data, stored.offsets[:-1], stored.offsets[1:])
         nulls = pa.array(np.zeros(len(keys), dtype=np.bool_))
         columns = rows.flatten()
         for position in self.change.null_keys:
@@ -151,6 +141,28 @@ class PartnerNumbers:
         if (stops - starts < _before_record(self.state)).any():
             raise _damage(self.state, "a row's number of partners is cut off")
         return gather(values.data, starts, stops)
+
+    def _check_records(self, values: RowBytes) -> None:
+        """Raise CorruptSnapshot for a value without a record: no join has such."""
+        starts, stops = values.offsets[:-1], values.offsets[1:]
+        if (stops - starts <= _before_record(self.state)).any():
+            raise _damage(self.state, "a value without a row")
+        if self.state.kind is StateKind.MAP and values.data[starts].any():
+            raise _damage(self.state, "a row is null")
+
+
+def _rows_in(state: StateDescriptor, batch: pa.RecordBatch) -> pa.Array:
+    """Return how often the row of each entry is there."""
+    if not _is_counted(state.value):
+        return pa.array(np.ones(len(batch), dtype=np.int64))
+    values = row_bytes_of(batch.column("value"))
+    starts = values.offsets[:-1] + _before_record(state)
+    if (starts + _SIZE > values.offsets[1:]).any():
+        raise _damage(state, "a row's number of occurrences is cut off")
+    found = values.data[starts[:, None] + np.arange(_SIZE)].view(">i4").reshape(-1).astype(np.int64)
+    if (found < 0).any():
+        raise _damage(state, "a row occurs a negative number of times")
+    return pa.array(found)
 
 
 def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -206,7 +218,7 @@ def _damage(state: StateDescriptor, what: str) -> CorruptSnapshot:
 
 def partner_numbers(
     operator: Operator,
-    states: tuple[StateDescriptor, StateDescriptor],
+    states: tuple[StateDescriptor, StateDescriptor | None],
     change: PartnerChange,
     split: CarriedSplit | None,
 ) -> PartnerNumbers:
@@ -214,7 +226,8 @@ def partner_numbers(
 
     Args:
         operator: The join.
-        states: The state of the input, as its entries come, and that of the other one, as it is stored.
+        states: The state of the input, as its entries come, and that of the other one, as it is stored; a changelog
+            has none for an input of which no row has come.
         change: What becomes of the numbers.
         split: The entries; None to look at the types only.
 
@@ -222,15 +235,21 @@ def partner_numbers(
         UnsupportedSnapshot: The states are not those of a join.
         CorruptSnapshot, MissingFile: The other state cannot be read.
     """
-    context = operator.options.context
-    _check(states[0], is_pair=not change.on)
-    keys, other = (rekey(state, operator.max_parallelism, context) for state in states)
+    own, others = states
+    _check(own, is_pair=not change.on)
+    columns = len(own.key.types) if isinstance(own.key, RowData) else 0
+    if any(position >= columns for position in change.null_keys):
+        raise _not_of_the_plan(own, f"a key of the type {own.key.type_name} is not that")
+    keys, other = (
+        None if state is None else rekey(state, operator.max_parallelism, operator.options.context) for state in states
+    )
+    assert keys is not None
     partners: tuple[CarriedSplit, ...] = ()
-    if change.on:
-        _check(states[1], is_pair=isinstance(states[1].value, TupleOf))
+    if change.on and others is not None:
+        _check(others, is_pair=isinstance(others.value, TupleOf))
         if split is not None:
-            partners = tuple(carried_splits(operator, states[1].name, 0, key_groups=split.key_groups))
-    return PartnerNumbers(change, states[0], keys, other, partners)
+            partners = tuple(carried_splits(operator, others.name, 0, key_groups=split.key_groups))
+    return PartnerNumbers(change, own, keys, other, partners)
 
 
 def _check(state: StateDescriptor, *, is_pair: bool) -> None:
@@ -240,8 +259,12 @@ def _check(state: StateDescriptor, *, is_pair: bool) -> None:
         pair = value if isinstance(value, TupleOf) and len(value.fields) == 2 and value.fields[1] == types.INT else None
         value = None if pair is None else pair.fields[0]
     if state.kind.is_queue or not (isinstance(value, RowData) or value == types.INT):
-        raise UnsupportedSnapshot(
-            f"values of the type {state.value.type_name} are not those of the join in its plan",
-            where=Where(state=state.name),
-            advice="give the plan that the job ran, or let the join begin without state: --empty",
-        )
+        raise _not_of_the_plan(state, f"values of the type {state.value.type_name} are not those")
+
+
+def _not_of_the_plan(state: StateDescriptor, what: str) -> UnsupportedSnapshot:
+    return UnsupportedSnapshot(
+        f"{what} of the join in its plan",
+        where=Where(state=state.name),
+        advice="give the plan that the job ran, or let the join begin without state: --empty",
+    )
