@@ -297,7 +297,7 @@ class SavepointWriter(SinkEdits):
             new_aggregates: 'empty' lets calls of an aggregate begin that the old query did not compute, beside those
                 that it did.
             emitted: 'keep' lets results stay as the old query emitted them, where the new one would have emitted others
-                before: of a join that gets another type.
+                before: of a join that gets another type, or TopN that gets another number of rows.
             fill: what new columns have in rows that a join, a deduplication or TopN keeps: ``UID.column``, of joins
                 also ``UID.left.column`` → an expression in SQL over the row's other columns. Else they are null.
         """

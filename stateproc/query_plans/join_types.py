@@ -14,10 +14,9 @@ and JoinRecordStateViews, OuterJoinRecordStateViews of its state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stateproc.errors import InvalidOption
 from stateproc.query_plans.node_definitions import JOIN, join_type
 from stateproc.query_plans.plan_file import PlanNode
 
@@ -27,8 +26,6 @@ OUTER: Mapping[str, tuple[bool, bool]] = {
 }  # fmt: skip
 """Type of a join → of which inputs rows are emitted without a partner, or by whether they have one."""
 _SIDES = ("left", "right")
-_SNAPSHOTS = {True: "new snapshot", False: "old snapshot"}
-"""Where the numbers of partners are, if rows get or lose them."""
 
 
 @dataclass(frozen=True)
@@ -62,36 +59,3 @@ def partner_changes(old: PlanNode, new: PlanNode) -> tuple[PartnerChange | None,
         None if was == now else PartnerChange(side, now, filtered)
         for side, was, now in zip(_SIDES, before, after, strict=True)
     )
-
-
-def type_words(old: PlanNode, new: PlanNode) -> list[str]:
-    """Return what another type of a join means, in words."""
-    changes = [one for one in partner_changes(old, new) if one is not None]
-    return [f"{join_type(old)} → {join_type(new)} ({', '.join(one.words for one in changes)})"] if changes else []
-
-
-def refuse_type(old: PlanNode, new: PlanNode, uid: str, *, keeps: bool) -> None:
-    """Raise InvalidOption for a join of another type whose state cannot be made, or if nobody said that results stay.
-
-    Args:
-        old: The join as it was.
-        new: The join as it will be.
-        uid: Its uid in the new plan.
-        keeps: Whether the user said that what was emitted before stays as it is.
-    """
-    changes: Sequence[PartnerChange] = [one for one in partner_changes(old, new) if one is not None]
-    if not changes:
-        return
-    what = f"{new.label} ({uid}) was {join_type(old)} and is {join_type(new)}"
-    if new.at("joinSpec", "nonEquiCondition") is not None and any(one.on for one in changes):
-        raise InvalidOption(
-            f"{what}: it has a condition beside its keys, and only Flink knows which rows are partners by it",
-            advice=f"let the join begin without state: --empty {uid}",
-        )
-    if not keeps:
-        raise InvalidOption(
-            f"{what}, so that it would have emitted other results before: {', '.join(one.words for one in changes)}",
-            advice="leave what was emitted as it is (--emitted keep), and correct the sink by these rows, which have 0 "
-            f"associations ({', '.join(f'{one.side}-records of the {_SNAPSHOTS[one.on]}' for one in changes)}); or let "
-            f"the join begin without state: --empty {uid}",
-        )

@@ -65,7 +65,8 @@ class Definition:
         kept: The columns of the rows that its state keeps, of each input.
         arguments: What each call is over, apart from its function.
         local: What a local aggregate reads, over which the calls of the global one are.
-        any_type: The frame of a join whatever its type is; "" for other nodes.
+        any_results: The frame of a node that keeps the same rows and emits others: of a join whatever its type is, of
+            TopN over rows that are taken back whatever the last rank is; "" for other nodes.
     """
 
     rows: str
@@ -76,7 +77,7 @@ class Definition:
     kept: tuple[tuple[str, ...], ...] = ()
     arguments: tuple[str, ...] = ()
     local: Definition | None = None
-    any_type: str = ""
+    any_results: str = ""
 
 
 def definition(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
@@ -241,7 +242,7 @@ def _join(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     if join_type(node) not in _OF_BOTH_SIDES:
         return made
     any_type = _text(node.kind, [one.rows for one in inputs], {**traced, "joinType": None}, rest)
-    return replace(made, any_type=any_type)
+    return replace(made, any_results=any_type)
 
 
 def join_type(node: PlanNode) -> str:
@@ -303,7 +304,21 @@ def _rank(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     rest = _rest(node, "partition", "orderBy", "rankType", "rankRange", "rankStrategy")
     columns = [_text(rows, column) for column in before.columns]
     columns += [_text(rows, "number", number) for number in range(len(node.columns) - len(columns))]
-    return _keeper(rows, columns, [strategy, rest], inputs)
+    made = _keeper(rows, columns, [strategy, rest], inputs)
+    if last_rank(node) is None:
+        return made
+    of_any_number = [before.rows, partition, by, node.at("rankType"), node.at("rankRange", "start"), strategy, rest]
+    return replace(made, any_results=_text(node.kind, of_any_number))
+
+
+def last_rank(node: PlanNode) -> int | None:
+    """Return the last rank of TopN whose state has all rows, whatever it is (RetractableTopNFunction); None of others.
+
+    Over rows that are only added, or replaced, the state has none of a larger rank.
+    """
+    last = node.at("rankRange", "end")
+    is_whole = node.kind in _RANKS and node.at("rankStrategy", "type") == "Retract" and type(last) is int
+    return last if is_whole and node.at("rankRange", "type") == "Constant" else None
 
 
 def _waiting_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:

@@ -222,9 +222,9 @@ def _materialized(pair: Pair, texts: Sequence[Mapping[int, Definition]]) -> Pair
 def _converted(
     old: CompiledPlan, new: CompiledPlan, found: Sequence[Pair], texts: Sequence[Mapping[int, Definition]]
 ) -> list[Pair]:
-    """Return the pairs of nodes of one frame, whose state is converted; then those of joins that get another type.
+    """Return the pairs of nodes of one frame, whose state is converted; then those that keep the same and emit others.
 
-    A join goes on as one of another type only where there is none of its own.
+    A join goes on as one of another type only where there is none of its own, and so does TopN of another number.
     """
     taken = [{pair.old.id for pair in found}, {pair.new.id for pair in found}]
     frames: list[dict[str, list[PlanNode]]] = [{}, {}]
@@ -233,13 +233,13 @@ def _converted(
             frame = texts[side][node.id].frame
             if node.id not in taken[side] and frame and is_convertible(node):
                 frames[side].setdefault(frame, []).append(node)
-    of_types: list[dict[str, list[PlanNode]]] = [{}, {}]
+    of_any: list[dict[str, list[PlanNode]]] = [{}, {}]
     for side, one in enumerate(frames):
         for node in (node for frame, nodes in one.items() if frame not in frames[1 - side] for node in nodes):
-            any_type = texts[side][node.id].any_type
-            if any_type:
-                of_types[side].setdefault(any_type, []).append(node)
-    both = [(nodes, others.get(frame, [])) for own, others in (frames, of_types) for frame, nodes in own.items()]
+            any_results = texts[side][node.id].any_results
+            if any_results:
+                of_any[side].setdefault(any_results, []).append(node)
+    both = [(nodes, others.get(frame, [])) for own, others in (frames, of_any) for frame, nodes in own.items()]
     made = [pair for ones, others in both for pair in _of_one_frame(ones, others, texts)]
     return [pair for pair in made if pair.kept is None or set(pair.kept) - {None} or _follows(pair)]
 
@@ -458,7 +458,7 @@ def _given_pair(
     if one.kind == two.kind and one.kind in TABLES and table_place(one) == table_place(two) is not None:
         return Pair(one, two, by_table=True)
     both = wide[0][one.id], wide[1][two.id]
-    is_alike = both[0].frame == both[1].frame != "" or both[0].any_type == both[1].any_type != ""
+    is_alike = both[0].frame == both[1].frame != "" or both[0].any_results == both[1].any_results != ""
     if is_alike and is_convertible(one) and is_convertible(two):
         pair = _conversion(one, two, wide)
         if pair is not None:

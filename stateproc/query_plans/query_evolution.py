@@ -16,7 +16,7 @@ from stateproc import types
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.query_plans.aggregate_conversion import call_text, call_words, new_calls
-from stateproc.query_plans.join_types import refuse_type, type_words
+from stateproc.query_plans.emitted_results import other_results, refuse_other_results
 from stateproc.query_plans.node_definitions import CALC, columns_in
 from stateproc.query_plans.node_rules import query_names
 from stateproc.query_plans.over_aggregates import OVER
@@ -97,7 +97,7 @@ def query_evolution(
     _refuse_contradictions(match)
     _refuse_new_calls(match, begins=begins)
     for pair in match.pairs:
-        refuse_type(pair.old, pair.new, main_uid(after, pair.new), keeps=keeps)
+        refuse_other_results(pair.old, pair.new, main_uid(after, pair.new), keeps=keeps)
     moved = {found: uid for found, uid in match.operator_ids.items() if found in known}
     query = NewQuery(after)
     check_fills(query, match.pairs, fills)
@@ -221,7 +221,8 @@ def _notes(
     converted: list[str] = []
     for pair in match.pairs:
         words = call_words(pair) if pair.kept is not None else []
-        words += type_words(pair.old, pair.new)
+        others = other_results(pair.old, pair.new)
+        words += [] if others is None else [others.words]
         words += row_words(rows[pair.new.id]) if pair.columns is not None else []
         words += ["timers at the times of its rows"] if pair.has_other_timers else []
         words += time_words(times.get(pair.new.id, ()))

@@ -331,7 +331,7 @@ class Evolve:
     )
     emitted: str | None = change_field(
         one_of("keep"),
-        "keep: results stay as they were emitted, where the new query would have emitted others: a join's type",
+        "keep: results stay as they were emitted, where the new query would have emitted others: another join, TopN",
         default=None,
     )
     fill: Mapping[str, str] | None = change_field(

@@ -1,7 +1,8 @@
-"""Joins of another type: rows get the numbers of their partners, or lose them, and real Flink goes on with the joins.
+"""Joins of another type, and TopN of another number, keep the same rows and emit others: real Flink goes on with them.
 
-What the new query prints after the restore has to be what it prints where it ran over all rows: it takes back rows
-without a partner when one comes, and emits them when the last one goes.
+Rows of joins get the numbers of their partners, or lose them. What the new query prints after the restore has to be
+what it prints where it ran over all rows: it takes back rows without a partner when one comes, and emits them when the
+last one goes.
 """
 
 from __future__ import annotations
@@ -55,11 +56,38 @@ QUERIES: dict[str, tuple[str, str, str]] = {
     for number, types in enumerate(TYPES, 10)
     if name != "every" or types == ("INNER", "LEFT")
 }
+# TopN over rows that are taken back, as a customer may move to another city: with and without the rank, and of all.
+RANKED = {
+    "top": ("city STRING, customer BIGINT", "SELECT city, customer FROM {} WHERE r <= {}"),
+    "rank": ("city STRING, r BIGINT, name STRING", "SELECT city, r, name FROM {} WHERE r <= {}"),
+}
+NUMBERED = (
+    "(SELECT *, ROW_NUMBER() OVER (PARTITION BY city ORDER BY name) AS r FROM "
+    "(SELECT * FROM customers WHERE customer > -{}))"
+)
+QUERIES |= {
+    f"{name}_{number}": (columns, *(query.format(NUMBERED.format(number), last) for last in lasts))
+    for name, (columns, query) in RANKED.items()
+    for number, lasts in ((20, (1, 3)), (21, (2, 3)), (22, (3, 1)), (23, (3, 2)))
+    if name == "top" or 1 not in lasts  # the rank of the only row is no column of TopN
+}
+QUERIES["first"] = (
+    "customer BIGINT, name STRING",
+    *(f"SELECT customer, name FROM customers WHERE customer > -30 ORDER BY city, name LIMIT {last}" for last in (2, 5)),
+)
 Rows = dict[str, list[Sequence[object]]]
 FIRST: Rows = {
     "orders": [(1, 1, "a"), (2, 1, ""), (2, 1, ""), (3, 2, None), (4, None, "d"), (5, 7, "\0🍵"), (None, 2, "e")],
     "payments": [(1, "card"), (3, "cash"), (3, "cash"), (3, "card"), (8, "card"), (None, "cash"), (7, None)],
-    "customers": [(1, "Ann", "Rome"), (2, "Bob", "Oslo"), (9, "Zoë", None), (5, "Eve", "Rome"), (6, "Fay", "Nice")],
+    "customers": [
+        (1, "Ann", "Rome"),
+        (2, "Bob", "Oslo"),
+        (9, "Zoë", None),
+        (5, "Eve", "Rome"),
+        (8, "Gil", "Rome"),
+        (4, "Dan", "Rome"),
+        (6, "Fay", "Nice"),
+    ],
     "shops": [(1, "Rome"), (2, "Rome"), (3, None), (4, "Bari"), (5, "Nice")],
 }
 SECOND: Rows = {
@@ -89,11 +117,12 @@ def flink(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     yield made
 
 
-def test_joins_of_another_type_know_their_partners(flink: EvolvingJob) -> None:
+def test_results_are_those_of_the_new_query(flink: EvolvingJob) -> None:
     def evolve(writer: SavepointWriter) -> None:
         writer.evolve(flink.path("old.json"), flink.path("new.json"), emitted="keep")
         plan = str(writer.plan())
         assert "INNER → LEFT (rows of the left input without a partner were not emitted)" in plan, plan
+        assert "the first 3 → the first 1 (rows of the ranks 2 to 3 stay emitted)" in plan, plan
 
     flink.go_on(feed, SECOND, evolve)
     flink.check(QUERIES)

@@ -1,7 +1,8 @@
-"""A join gets another type: its rows keep, get or lose the numbers of their partners.
+"""Nodes that keep the same rows and emit others: joins of another type, TopN of another number.
 
-States of the old type are filled from rows by its plan, and those of the new one, too: `evolve` makes these of those.
-Real Flink goes on with them in tests/integration/flink/test_evolved_joins.py.
+Rows of joins keep, get or lose the numbers of their partners. States of the old type are filled from rows by its plan,
+and those of the new one, too: `evolve` makes these of those. Real Flink goes on with what is written in
+tests/integration/flink/test_evolved_results.py.
 """
 
 from __future__ import annotations
@@ -247,3 +248,44 @@ def test_a_join_goes_on_as_one_of_its_own_type_where_there_is_one() -> None:
     joins[47]["joinSpec"]["joinType"], joins[50]["joinSpec"]["joinType"] = "LEFT", "FULL"
     pairs = {pair.old.id: pair.new.id for pair in matched_plans(read_plan(old), read_plan(new), {}).pairs}
     assert (pairs[50], pairs[47]) == (47, 50)
+
+
+def ranks(strategy: str) -> list[int]:
+    """The nodes of TopN of this strategy."""
+    return [node["id"] for node in PLAN["nodes"] if node.get("rankStrategy", {}).get("type") == strategy]
+
+
+def with_last_rank(number: int, last: int) -> Json:
+    (node,) = [copy.deepcopy(node) for node in PLAN["nodes"] if node["id"] == number]
+    node["rankRange"]["end"] = last
+    return with_inputs(PLAN, node)
+
+
+@pytest.mark.parametrize("number", ranks("Retract"))
+def test_top_n_over_rows_that_are_taken_back_has_all_of_them(number: int, tmp_path: Path) -> None:
+    source, uid = planned_job("2.3", "plain").path / "snapshot", f"{number}_rank"
+    old, whole = with_last_rank(number, 2), with_last_rank(number, 2)
+    for last, words in (
+        (1, "of rank 2 stay emitted"),
+        (3, "of rank 3 were not emitted"),
+        (9, "of the ranks 3 to 9 were"),
+    ):
+        new = with_last_rank(number, last)
+        writer = SavepointWriter.from_existing_savepoint(None, str(source))
+        with pytest.raises(InvalidOption, match=rf"was the first 2 and is the first {last}, so that .*: rows {words}"):
+            writer.evolve(whole, new)
+        writer = SavepointWriter.from_existing_savepoint(None, str(source)).evolve(old, new, emitted="keep")
+        assert f"the first 2 → the first {last} (rows {words}" in str(writer.plan())
+        writer.write(tmp_path / str(last))
+        for state in ("data-state", "sorted-map"):
+            both = [stateproc.open(folder).operator(uid).state(state) for folder in (source, tmp_path / str(last))]
+            assert both[0].to_arrow().equals(both[1].to_arrow()) and both[0].to_arrow().num_rows
+
+
+@pytest.mark.parametrize("number", ranks("AppendFast"))
+def test_top_n_over_rows_that_are_only_added_has_no_others(number: int) -> None:
+    (last,) = [node["rankRange"]["end"] for node in PLAN["nodes"] if node["id"] == number]
+    source = planned_job("2.3", "plain").path / "snapshot"
+    writer = SavepointWriter.from_existing_savepoint(None, str(source))
+    with pytest.raises(InvalidOption, match=rf"would begin without state: {number}_rank"):
+        writer.evolve(with_last_rank(number, last), with_last_rank(number, last + 1), emitted="keep")
