@@ -143,6 +143,7 @@ def _own_changes(name: str, operator: ExistingOperator, count: bool) -> Iterator
     evolution = operator.type_change(name)
     if evolution is not None:
         yield from evolution.matched.changes
+    yield from operator.key_words
 
 
 def _conversions(info: StateMetaInfo, operator: ExistingOperator, release: Release) -> Iterator[str]:
