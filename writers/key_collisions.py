@@ -76,7 +76,7 @@ class KeyCollisions:
         wrong = np.flatnonzero((groups[1:] == groups[:-1]) & _repeats(new) & ~_repeats(old))
         if len(wrong):
             row = int(wrong[0])
-            one, two = (self._text(self.old, old, at) for at in (row, row + 1))
+            one, two = sorted(self._text(self.old, old, at) for at in (row, row + 1))
             raise DuplicateKey(
                 f"the keys {one} and {two} become one key, {self._text(self.new, new, row)}",
                 advice="keep the fields in which they differ, or give the new key another value by an expression: "
