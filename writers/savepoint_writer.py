@@ -767,9 +767,7 @@ def _type_change(
     """Return the type that a user wants. Raises InvalidOption, MissingFile."""
     texts = (assignments,) if isinstance(assignments, str) else tuple(assignments)
     if not all(isinstance(text, str) and text.strip() for text in texts):
-        raise InvalidOption(
-            f"the assignments {assignments!r}", advice=f'give them as text: assignments="{example}"'
-        )
+        raise InvalidOption(f"the assignments {assignments!r}", advice=f'give them as text: assignments="{example}"')
     return TypeChange(_type_of(to, operator.operator.options.context.classes), dict(rename or {}), texts)
 
 

@@ -168,8 +168,8 @@ class EvolveType:
     to: str = change_field(
         TEXT,
         "the new type of values, list elements, map values or keys, in words (docs/naming-types.md); the name of a "
-        "class that --classes describes; or @FILE with words, an Avro schema or a description of classes, the first the "
-        "type",
+        "class that --classes describes; or @FILE with words, an Avro schema or a description of classes, of which the "
+        "first is the type",
     )
     state: tuple[str, ...] | None = change_field(
         TEXTS, "a keyed state, or a list, union or broadcast state", default=None
@@ -196,7 +196,9 @@ class EvolveType:
         """Give the values or keys the type. Raises NotFound, InvalidOption, MissingFile."""
         if bool(self.key) == bool(self.state):
             raise InvalidOption(
-                "evolve-type with both a state and the key" if self.key else "evolve-type of neither a state nor the key",
+                "evolve-type with both a state and the key"
+                if self.key
+                else "evolve-type of neither a state nor the key",
                 advice="give --state NAME for the values of a state, or --key for the keys of the operator",
             )
         if self.hash_function is not None and not self.key:

@@ -656,8 +656,8 @@ class ExistingOperator:
         notes = [] if self._hash_choice is None else [self._hash_choice[1].note(self.operator.display)]
         if self._new_key_hash is not None:
             notes.append(
-                f"{self.operator.display}: keys of the new type are hashed by {self._new_key_hash}, which no key of the "
-                "snapshot confirms: be sure that it is the hashCode of the job's class"
+                f"{self.operator.display}: keys of the new type are hashed by {self._new_key_hash}, which no key of "
+                "the snapshot confirms: be sure that it is the hashCode of the job's class"
             )
         return notes
 

@@ -157,7 +157,9 @@ class MatchedKey:
         def encode(column: pa.Array, rows: pa.RecordBatch) -> RowBytes:
             return wanted.encode(conformed(column, wanted.arrow_type))
 
-        return ValueEvolution(_settable(), rows, temporal, self.new, self.matched.node, self.matched.assignments, encode)
+        return ValueEvolution(
+            _settable(), rows, temporal, self.new, self.matched.node, self.matched.assignments, encode
+        )
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -288,9 +290,7 @@ class KeyEvolution:
                 if self.pairs:
                     yield key_pairs(moved.column(KEY_GROUP), new, old)
 
-    def _evolved(
-        self, batches: Iterable[pa.RecordBatch]
-    ) -> Iterator[tuple[pa.RecordBatch, RowBytes, RowBytes]]:
+    def _evolved(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, RowBytes, RowBytes]]:
         """Yield entries with new keys in their old key groups, and the bytes of the old and of the new keys."""
         decoder = ValueDecoder(self.source.state.key.layout(self.conversion.context))
         for batch, keys in self.source.decoded(batches, serialized=True):
