@@ -207,7 +207,8 @@ def _is_one_to_one(node: Node, old: pa.DataType, new: pa.DataType) -> bool:
         if pa.types.is_struct(old) and pa.types.is_struct(new):
             return all(_is_one_to_one(node, one.type, new.field(one.name).type) for one in old)
         is_whole = pa.types.is_signed_integer(old) and pa.types.is_signed_integer(new)
-        return is_whole or old == new or (pa.types.is_float32(old) and pa.types.is_float64(new))
+        is_wider = pa.types.is_float32(old) and pa.types.is_float64(new)
+        return bool(is_whole or is_wider or old == new)
     if not isinstance(node, Fields) or not pa.types.is_struct(old):
         return False
     parts = {before: (name, part) for name, before, part in node.parts if before is not None}

@@ -91,22 +91,23 @@ class ValueEvolution:
         try:
             column = self.node.of(rows.column(self.settable.column), given)
             if column.null_count and not self.settable.nullable:
-                raise Unencodable(f"{self._what} is not null", int(np.flatnonzero(null_rows(column))[0]))
+                words = "a key is not null" if self._is_key else "a state has no null"
+                raise Unencodable(words, int(np.flatnonzero(null_rows(column))[0]))
             return self.encode(column, rows)
         except Unwritable as error:
             raise error.at(state=at.state) from error
         except Unencodable as error:
+            what = "a key" if self._is_key else "a value"
             raise InvalidRows(
-                f"{self._what} does not fit {self.value.type_name}: {error.message} ({row_text(rows, error.row)})",
+                f"{what} does not fit {self.value.type_name}: {error.message} ({row_text(rows, error.row)})",
                 where=at,
                 advice="convert it by an expression (set), or delete or correct such rows before: stateproc delete, "
                 "stateproc update",
             ) from error
 
     @property
-    def _what(self) -> str:
-        """What does not fit, for messages."""
-        return "a key" if self.settable.column == KEY else "a value"
+    def _is_key(self) -> bool:
+        return self.settable.column == KEY
 
     @cached_property
     def _expressions(self) -> tuple[tuple[Path, RowExpression], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -303,6 +304,29 @@ def test_the_same_type_gives_the_same_entries(one: Fixture) -> None:
             assert entries_of(entries) == entries_of(source), name
 
 
+def test_what_cannot_follow_its_key_is_refused(tmp_path: Path) -> None:
+    """Raw keyed state, namespaces of any length, values of Kryo that are converted, operators without keys."""
+
+    def writer(case: str, uids: str) -> SavepointWriter:
+        path = next(one.path for one in case_snapshots() if one.case == case)
+        return SavepointWriter.from_existing_savepoint(None, path, {"uids": uids})
+
+    with pytest.raises(UnsupportedSnapshot, match="raw keyed state that is no timers"):
+        writer("raw-keyed", "raw").evolve_key("raw", "String", assignments="key = CAST(key AS VARCHAR)").plan()
+    with pytest.raises(InvalidOption, match="no keyed state, so that it has no keys"):
+        writer("evolved-types", "elements").evolve_key("elements", "Long")
+    with pytest.raises(InvalidOption, match=r"keys get another type, and values of Kryo are converted for Flink 2\.3"):
+        kryo = writer("kryo-upgrade", "keyed").with_flink_version("2.3")
+        kryo.evolve_key("keyed", "String", assignments="key = CAST(key AS VARCHAR)").plan()
+    opened = stateproc.open(written(tmp_path / "source", "Long", [1]), uids=["op"]).operator("op")
+    state = replace(merged_header(opened).keyed("map"), namespace=types.STRING)
+    change = TypeChange(types.INT, {}, ())
+    found = matched_key(types.LONG, change, opened.context)
+    assert key_evolution(state, found, types.INT, 300, opened.context)
+    with pytest.raises(UnsupportedSnapshot, match="namespaces of the type String have no fixed length"):
+        key_evolution(state, found, types.STRING, 300, opened.context)
+
+
 def test_the_command_and_job_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = written(tmp_path / "source", "Integer", [3, -3])
     verb = ["evolve-type", source, str(tmp_path / "target"), "--uids", "op,other", "--uid", "op"]
@@ -331,4 +355,3 @@ def test_the_command_and_job_files(tmp_path: Path, capsys: pytest.CaptureFixture
     job.write_text(json.dumps(description), encoding="utf-8")
     assert main(["run", str(job)]) == 0
     assert sorted(row[0] for row in contents(str(tmp_path / "run"), EVENT)) == [-3, 3]
-
