@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from stateproc import types
-from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot
+from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot, Where
 from stateproc.flink_versions import DEFAULT, Release
 from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.model.operator import Operator
@@ -42,6 +42,7 @@ from stateproc.writers.rewrite.existing_operator import (
     UpdateEdit,
     now_ms,
 )
+from stateproc.writers.rewrite.key_evolution import WiderKey
 from stateproc.writers.rewrite.operator_row_edits import refuse_flatten
 from stateproc.writers.rewrite.rekey import HashCodes
 from stateproc.writers.rewrite.row_columns import row_change
@@ -319,7 +320,7 @@ class SavepointWriter(SinkEdits):
             self._set_timers(self._existing(found))
         for found, key in evolution.keys.items():
             if self._existing(found).header.key is not None:
-                self._existing(found).edits.key = key
+                self._existing(found).edits.set_key(WiderKey(key))
         for found in evolution.dropped:
             del self._operators[found]
         self._move(evolution.moved)
@@ -602,17 +603,43 @@ class SavepointWriter(SinkEdits):
             assignments: fields that are given by SQL expressions over the old columns: ``value.note = 'none'``. Of
                 elements of keyed lists ``list_element.note``, of values of maps and broadcast state ``map_value.note``.
         """
-        texts = (assignments,) if isinstance(assignments, str) else tuple(assignments)
-        if not all(isinstance(text, str) and text.strip() for text in texts):
-            raise InvalidOption(
-                f"the assignments {assignments!r}", advice="give them as text: assignments=\"value.note = 'none'\""
-            )
         operator = self._existing(uid)
         of_elements = operator.is_operator_state(state)
         if not of_elements:
             operator.check_state(state)
-        value = _type_of(to, operator.operator.options.context.classes)
-        operator.edits.set_type(state, TypeChange(value, dict(rename or {}), texts), of_elements=of_elements)
+        change = _type_change(operator, to, rename, assignments, "value.note = 'none'")
+        operator.edits.set_type(state, change, of_elements=of_elements)
+        return self
+
+    def evolve_key(
+        self,
+        uid: str,
+        to: Type,
+        *,
+        rename: Mapping[str, str] | None = None,
+        assignments: str | Sequence[str] = (),
+    ) -> SavepointWriter:
+        """Give the keys of an operator another type, in all of its keyed states and timers. Values stay.
+
+        Fields are matched as `evolve_type` does. Each entry moves to the key group of its new key. For keys of a class
+        with a hashCode of its own, `with_hash_function` gives that of the new class. Keys that would become one key are
+        an error of the write that shows them.
+
+        Args:
+            uid: the operator's uid or uid hash.
+            to: the new type, as of `evolve_type`.
+            rename: fields with another name, as they were and as they are.
+            assignments: fields that are given by SQL expressions over the column ``key``: ``key.region = 'EU'``, or
+                the whole key: ``key = CAST(key AS VARCHAR)``.
+        """
+        operator = self._existing(uid)
+        if operator.header.key is None:
+            raise InvalidOption(
+                "the operator has no keyed state, so that it has no keys",
+                where=Where(operator=operator.operator.display),
+                advice="name an operator with keyed state: stateproc inspect lists the states of each",
+            )
+        operator.edits.set_key(_type_change(operator, to, rename, assignments, "key.region = 'EU'"))
         return self
 
     def with_hash_function(self, uid: str, hash_function: str | HashCodes) -> SavepointWriter:
@@ -744,6 +771,20 @@ def _condition(where: Any, call: str) -> str:
     if not isinstance(where, str) or not where.strip():
         raise InvalidOption(f"the condition {where!r}", advice=f"give it as text: {call}, 'key = 42')")
     return where
+
+
+def _type_change(
+    operator: ExistingOperator,
+    to: Type,
+    rename: Mapping[str, str] | None,
+    assignments: str | Sequence[str],
+    example: str,
+) -> TypeChange:
+    """Return the type that a user wants. Raises InvalidOption, MissingFile."""
+    texts = (assignments,) if isinstance(assignments, str) else tuple(assignments)
+    if not all(isinstance(text, str) and text.strip() for text in texts):
+        raise InvalidOption(f"the assignments {assignments!r}", advice=f'give them as text: assignments="{example}"')
+    return TypeChange(_type_of(to, operator.operator.options.context.classes), dict(rename or {}), texts)
 
 
 def _type_of(given: Type, classes: Mapping[str, Any]) -> Serializer:

@@ -17,6 +17,7 @@ from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.keyed_file import KeyedStateHeader, OperatorStateHeader
 from stateproc.writers.formats.keyed_formats import OutputFormat
 from stateproc.writers.formats.rocksdb.options import TableOptions
+from stateproc.writers.key_collisions import KeyCollisions
 
 
 def check_parallelism(parallelism: int, max_parallelism: int, operator: str) -> None:
@@ -33,7 +34,8 @@ def check_parallelism(parallelism: int, max_parallelism: int, operator: str) -> 
 class OperatorWriteSpec:
     """One operator of the snapshot to be written.
 
-    ``carried``: subtasks whose handles stay (their files are in the directory already).
+    ``carried``: subtasks whose handles stay (their files are in the directory already). ``collisions``: finds keys that
+    become one, if keys get another type in which some may.
     """
 
     operator_id: str
@@ -46,6 +48,7 @@ class OperatorWriteSpec:
     carried: tuple[SubtaskState, ...] = ()
     coordinator: ByteStreamHandle | None = None
     finished: bool = False
+    collisions: KeyCollisions | None = None
 
     @property
     def display(self) -> str:

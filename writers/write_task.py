@@ -151,6 +151,8 @@ def _keyed_state(
         rocksdb=spec.rocksdb,
     )
     format_ = KEYED_FORMATS[spec.format]
+    if operator.collisions is not None:
+        runs = operator.collisions.checked(runs)
     with format_.open(file) as opened:
         for batch in runs:
             opened.write(batch)

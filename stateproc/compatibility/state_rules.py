@@ -52,6 +52,10 @@ _TRANSFORM = (
     "give it the job's type: SavepointWriter.transform_state(…, value_type=…), see docs/howto/not-compatible.md"
 )
 _ANEW = "write it anew from rows (SavepointWriter.with_operator), see docs/howto/not-compatible.md"
+_KEYS = (
+    "stateproc evolve-type --key --to TYPE, which moves entries to the key groups of their new keys, see "
+    "docs/commands/evolve-type.md"
+)
 _KRYO = (
     "write its values with the other Kryo: describe your classes (--classes), then SavepointWriter.transform_state and "
     "with_flink_version('{0}'), see docs/howto/not-compatible.md"
@@ -206,7 +210,9 @@ def fix_of_keys(finding: Finding) -> str | None:
     """Return what to do about keys that are not as they were."""
     if finding.verdict is Verdict.AS_IS:
         return None
-    return _DESCRIBE if finding.is_undecided else _ANEW
+    if finding.is_undecided:
+        return _DESCRIBE
+    return _ANEW if finding.is_kryo else _KEYS
 
 
 def _fix(found: Finding, new: DeclaredState, comparison: Comparison) -> str | None:

@@ -162,28 +162,55 @@ class UpdateRows:
 
 @dataclass(frozen=True)
 class EvolveType:
-    """Give the values of states another type."""
+    """Give the values of states, or the keys of an operator, another type."""
 
     uid: str = change_field(TEXT, UID)
-    state: tuple[str, ...] = change_field(TEXTS, "a keyed state, or a list, union or broadcast state")
     to: str = change_field(
         TEXT,
-        "the new type of values, list elements or map values, in words (docs/naming-types.md); the name of a class "
-        "that --classes describes; or @FILE with words, an Avro schema or a description of classes, the first the type",
+        "the new type of values, list elements, map values or keys, in words (docs/naming-types.md); the name of a "
+        "class that --classes describes; or @FILE with words, an Avro schema or a description of classes, of which the "
+        "first is the type",
+    )
+    state: tuple[str, ...] | None = change_field(
+        TEXTS, "a keyed state, or a list, union or broadcast state", default=None
+    )
+    key: bool | None = change_field(
+        FLAG, "the keys of all keyed states and timers of the operator get the type, instead of --state", default=None
     )
     rename: Mapping[str, str] | None = change_field(
         NAMES, "a field with another name, as it was and as it is", default=None
     )
     set: tuple[str, ...] | None = change_field(
         ASSIGNMENTS,
-        "a field that an expression over the old columns gives: \"value.note = 'none'\"; list_element, map_value",
+        "a field that an expression over the old columns gives: \"value.note = 'none'\"; list_element, map_value, key",
+        default=None,
+    )
+    hash_function: str | None = change_field(
+        TEXT,
+        "with --key: how keys of a class of its own are hashed: 'Objects.hash', record, kotlin, lombok, scala, "
+        "scala-2.12 or scala-2.13, and the fields in the method's order: record:name,count",
         default=None,
     )
 
     def apply(self, writer: SavepointWriter) -> None:
-        """Give the values the type. Raises NotFound, InvalidOption, MissingFile."""
-        for state in self.state:
+        """Give the values or keys the type. Raises NotFound, InvalidOption, MissingFile."""
+        if bool(self.key) == bool(self.state):
+            raise InvalidOption(
+                "evolve-type with both a state and the key"
+                if self.key
+                else "evolve-type of neither a state nor the key",
+                advice="give --state NAME for the values of a state, or --key for the keys of the operator",
+            )
+        if self.hash_function is not None and not self.key:
+            raise InvalidOption(
+                "evolve-type of values with a hash function, which is one of keys", advice="leave out --hash-function"
+            )
+        for state in self.state or ():
             writer.evolve_type(self.uid, state, self.to, rename=self.rename, assignments=self.set or ())
+        if self.key:
+            writer.evolve_key(self.uid, self.to, rename=self.rename, assignments=self.set or ())
+        if self.hash_function is not None:
+            writer.with_hash_function(self.uid, self.hash_function)
 
 
 @dataclass(frozen=True)

@@ -133,12 +133,13 @@ CHANGES: tuple[ChangeDefinition, ...] = (
     ChangeDefinition(
         "evolve-type",
         EvolveType,
-        "give the values of states another type: fields added, removed, renamed, widened",
+        "give the values of states or the keys of an operator another type: fields added, removed, renamed, widened",
         ("evolve-type",),
         (
             "--uid orders --state totals --to Long",
             "--uid orders --state last --to com.acme.Order --classes classes.json --rename customer=buyer "
             "--set \"value.note = 'none'\"",
+            "--uid orders --key --to Long",
         ),
         {
             "uid": "orders",
@@ -146,6 +147,7 @@ CHANGES: tuple[ChangeDefinition, ...] = (
             "to": "Long",
             "rename": {"customer": "buyer"},
             "set": ["value.note = 'none'"],
+            "key": False,
         },
     ),
     ChangeDefinition(

@@ -145,6 +145,7 @@ def _own_changes(name: str, operator: ExistingOperator, count: bool) -> Iterator
         yield from evolution.matched.changes
     if name in edits.partners:
         yield "numbers of partners added" if edits.partners[name][0].on else "numbers of partners removed"
+    yield from operator.key_words
 
 
 def _conversions(info: StateMetaInfo, operator: ExistingOperator, release: Release) -> Iterator[str]:

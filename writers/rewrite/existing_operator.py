@@ -14,7 +14,7 @@ import pyarrow as pa
 from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot, Where, not_found
 from stateproc.flink_versions import Release
 from stateproc.html.units import counted
-from stateproc.keygroups.class_hashes import ClassHash
+from stateproc.keygroups.class_hashes import SCALA, ClassHash
 from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle
@@ -34,7 +34,16 @@ from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.formats.keyed_file import KeyedStateHeader
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat
 from stateproc.writers.rewrite.kafka_offsets import OffsetsEdit
-from stateproc.writers.rewrite.key_evolution import KeyEvolution, is_rewritten, key_evolution
+from stateproc.writers.rewrite.key_evolution import (
+    KeyChange,
+    KeyEvolution,
+    MatchedKey,
+    WiderColumns,
+    is_rewritten,
+    key_collisions,
+    key_evolution,
+    matched_key,
+)
 from stateproc.writers.rewrite.kryo_conversion import (
     ConversionProblem,
     KryoConversion,
@@ -66,7 +75,7 @@ from stateproc.writers.rewrite.row_deletion import RowDeletion, row_deletion
 from stateproc.writers.rewrite.row_update import RowUpdate, row_update
 from stateproc.writers.rewrite.source_positions import Positions
 from stateproc.writers.rewrite.ttl import TtlChange, ttl_off, ttl_on, ttl_purge, with_ttl, without_ttl
-from stateproc.writers.rewrite.type_changes import Change
+from stateproc.writers.rewrite.type_changes import Change, TypeChange
 from stateproc.writers.rewrite.type_evolution import TypeEvolution, type_evolution
 from stateproc.writers.write_spec import OperatorWriteSpec, WriteSpec
 from stateproc.writers.write_task import Encoder, FileOf, Source, in_parts, row_encoding
@@ -136,8 +145,8 @@ class Edits:
     ``offsets``: new offsets of a Kafka source, ``positions``: those of any source, in their order. ``cdc_classes``:
     classes in splits are named as Flink CDC 3.1 and later name them.
     ``elements``: edits of rows of operator states. ``element_types``: other types of their elements. ``emptied``:
-    operator states that lose all elements. ``key``: another type of the keys, as wide or wider. ``partners``: what
-    becomes of the numbers of partners in the state of a join's input, and the state of the other one if there is one.
+    operator states that lose all elements. ``key``: another type of the keys. ``partners``: what becomes of the
+    numbers of partners in the state of a join's input, and the state of the other one if there is one.
     """
 
     dropped: set[str] = field(default_factory=set)
@@ -153,7 +162,7 @@ class Edits:
     cdc_classes: bool = False
     elements: dict[str, list[DeleteEdit | UpdateEdit]] = field(default_factory=dict)
     emptied: set[str] = field(default_factory=set)
-    key: Serializer | None = None
+    key: KeyChange | None = None
     partners: dict[str, tuple[PartnerChange, str | None]] = field(default_factory=dict)
 
     @property
@@ -180,6 +189,11 @@ class Edits:
         if state in types:
             raise InvalidOption(f"the type of state {state!r} is changed twice", advice="change it once in a write")
         types[state] = change
+
+    def set_key(self, change: KeyChange) -> None:
+        if self.key is not None:
+            raise InvalidOption("the type of keys is changed twice", advice="change it once in a write")
+        self.key = change
 
     def set_ttl(self, state: str, edit: TtlEdit) -> None:
         if state in self.ttl:
@@ -260,6 +274,8 @@ class ExistingOperator:
         self._confirmed: HashCodes | None = None
         self._hash_choice: tuple[str, HashChoice] | None = None
         self._upgrade: KryoUpgrade | None = None
+        self._matched_key: tuple[KeyChange, MatchedKey | WiderColumns] | None = None
+        self._new_key_hash: str | None = None
         self._bootstrapped: tuple[tuple[Callable[[OperatorBootstrap], object], ...], OperatorBootstrap] | None = None
 
     @property
@@ -290,11 +306,16 @@ class ExistingOperator:
     def _refuse_types_and_conversions(self, release: Release) -> None:
         """Raise InvalidOption for states that get another type, while values of Kryo in them are converted."""
         types = self.edits.types.items()
-        evolved = [name for name, change in types if self.conversion(name, release) or has_kryo(change.value)]
+        evolved: list[str | None] = [
+            name for name, change in types if self.conversion(name, release) or has_kryo(change.value)
+        ]
         evolved += self.edits.element_types
+        what = "values get"
+        if not evolved and isinstance(self.edits.key, TypeChange) and self._converts_keyed(release):
+            what, evolved = "keys get", [None]
         if evolved:
             raise InvalidOption(
-                f"values get another type, and those of Kryo are converted for Flink {release}, in one write",
+                f"{what} another type, and values of Kryo are converted for Flink {release}, in one write",
                 where=Where(operator=self.operator.display, state=evolved[0]),
                 advice="change the type in a write of its own, and upgrade what it wrote",
             )
@@ -380,7 +401,16 @@ class ExistingOperator:
             refuse_other_key_groups(self.operator, max_parallelism)
             self._refuse_raw_keys()
         part = self._part(release) if keyed else None
-        return OperatorWriteSpec(self.operator_id, self.uid, self.operator.name, parallelism, max_parallelism, part)
+        collisions = key_collisions(self.matched_key) if keyed else None
+        return OperatorWriteSpec(
+            self.operator_id,
+            self.uid,
+            self.operator.name,
+            parallelism,
+            max_parallelism,
+            part,
+            collisions=collisions,
+        )
 
     def _refuse_raw_keys(self) -> None:
         """Raise UnsupportedSnapshot for raw keyed state of keys that get another type."""
@@ -388,7 +418,7 @@ class ExistingOperator:
             raise UnsupportedSnapshot(
                 "raw keyed state that is no timers: only the operator knows its keys, which get another type",
                 where=Where(file=self.operator.location.metadata_uri, operator=self.operator.display),
-                advice="let the operator begin without state: --empty",
+                advice="let the operator begin without state: of a SQL job --empty, of any other drop-operator",
             )
 
     def _part(self, release: Release) -> KeyedStateHeader | None:
@@ -401,7 +431,7 @@ class ExistingOperator:
             infos = [upgrade.info(info) for info in infos]
             key, key_snapshot = upgrade.converted(key), upgrade.snapshot(key, key_snapshot)
         if self.edits.key is not None:
-            key, key_snapshot = self.edits.key, proxied_snapshot(self.edits.key, release)
+            key, key_snapshot = self.edits.key.value, proxied_snapshot(self.edits.key.value, release)
             infos = [with_timer_key(info, key_snapshot) for info in infos]
         if self._key_of_rows is not None:
             infos += [item.declared.info(self._key_of_rows, release) for item in rows]
@@ -418,7 +448,7 @@ class ExistingOperator:
     @property
     def _key_of_rows(self) -> Serializer | None:
         """The type of keys of states that come from DataFrames."""
-        return self.header.key if self.edits.key is None else self.edits.key
+        return self.header.key if self.edits.key is None else self.edits.key.value
 
     def _bootstrap(self) -> OperatorBootstrap:
         """The states that callbacks add. Each callback runs once, however often its states are asked for.
@@ -454,6 +484,12 @@ class ExistingOperator:
                 "a state is dropped that comes from a DataFrame as well",
                 where=Where(operator=self.operator.display, state=min(made & self.edits.dropped)),
                 advice="a state from a DataFrame replaces the one of its name: do not drop that",
+            )
+        if made and isinstance(self.edits.key, TypeChange):
+            raise InvalidOption(
+                "keys get another type, and a state comes from a DataFrame",
+                where=Where(operator=self.operator.display, state=min(made)),
+                advice="change the type of keys in a write of its own",
             )
         edited = made & (self.edits.rows.keys() | self.edits.types.keys())
         if edited:
@@ -525,9 +561,16 @@ class ExistingOperator:
             numbers = self.partner_numbers(name, state_id)
             changed = state if evolution is None else evolution.applied(state)
             ttl = edit.change(changed if numbers is None else numbers.applied(changed), context)
-        key = self.edits.key
-        if key is not None and is_rewritten(self.header.key, key):
-            key_groups = key_evolution(self.header.keyed(name, state_id), key, mine.max_parallelism, context)
+        conversion, change = self.matched_key, self.edits.key
+        if conversion is not None and change is not None:
+            key_groups = key_evolution(
+                self.header.keyed(name, state_id),
+                conversion,
+                change.value,
+                mine.max_parallelism,
+                self.operator.context,
+                hash_function=self._hash_of_new_keys(),
+            )
         elif mine.max_parallelism != self.operator.max_parallelism:
             state = self.header.keyed(name, state_id)
             function = self._hash_function(by_default=True)
@@ -540,6 +583,52 @@ class ExistingOperator:
                 source=self.operator.context,
             )
         return ttl, key_groups
+
+    @property
+    def matched_key(self) -> MatchedKey | WiderColumns | None:
+        """What keys become; None if they stay the bytes they are. Raises InvalidOption, UnsupportedSnapshot."""
+        change, key = self.edits.key, self.header.key
+        if key is None or change is None or not is_rewritten(key, change):
+            return None
+        if self._matched_key is None or self._matched_key[0] is not change:
+            self._matched_key = change, self._conversion_of_keys(key, change)
+        return self._matched_key[1]
+
+    def _conversion_of_keys(self, key: Serializer, change: KeyChange) -> MatchedKey | WiderColumns:
+        own = self.operator.context
+        if not isinstance(change, TypeChange):
+            return WiderColumns(change.value, replace(own.options.context.inner, temporal="exact"))
+        names = self.header.names
+        if own.row_names is not None and names:
+            key = own.row_names.applied(self.header.keyed(names[0])).key
+        return matched_key(key, change, own)
+
+    @property
+    def key_words(self) -> tuple[str, ...]:
+        """What a plan says of keys that get the type that a user wants. Raises InvalidOption, UnsupportedSnapshot."""
+        conversion = self.matched_key
+        return conversion.words if isinstance(conversion, MatchedKey) else ()
+
+    def _hash_of_new_keys(self) -> HashCodes | ClassHash | None:
+        """Return how keys of another type are hashed, if their class has a hash of its own. Raises InvalidOption."""
+        given, key = self.edits.hash_function, self._key_of_rows
+        if callable(given) or key is None:
+            return given if callable(given) else None
+        named = given or default_hash_name(key)
+        if named is None:
+            return None
+        is_confirmed = named == SCALA and default_hash_name(self.header.key) == SCALA
+        if is_confirmed:
+            # The release of Scala is that of the keys in the snapshot.
+            if self._hash_choice is None:
+                self._hash_choice = named, choose_hash(self.operator, self.header, named)
+            named = self._hash_choice[1].hash.name
+        try:
+            found = key_hash_of(key, named, self.operator.options.context)
+        except InvalidOption as error:
+            raise error.at(operator=self.operator.display) from error
+        self._new_key_hash = None if is_confirmed else named
+        return found if isinstance(found, ClassHash) else None
 
     def _row_changes(self, name: str) -> tuple[RowDeletion | RowUpdate, ...]:
         """The edits of a state's rows, in their order. Raises InvalidOption, UnsupportedSnapshot."""
@@ -620,7 +709,13 @@ class ExistingOperator:
     @property
     def hash_notes(self) -> list[str]:
         """What a plan says of the formula of keys' hash codes, if one was chosen."""
-        return [] if self._hash_choice is None else [self._hash_choice[1].note(self.operator.display)]
+        notes = [] if self._hash_choice is None else [self._hash_choice[1].note(self.operator.display)]
+        if self._new_key_hash is not None:
+            notes.append(
+                f"{self.operator.display}: keys of the new type are hashed by {self._new_key_hash}, which no key of "
+                "the snapshot confirms: be sure that it is the hashCode of the job's class"
+            )
+        return notes
 
     def check_entries(self, mine: OperatorWriteSpec) -> None:
         """Raise InvalidOption, UnsupportedSnapshot if entries of a state that stays cannot be changed as planned."""

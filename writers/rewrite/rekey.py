@@ -123,9 +123,19 @@ class Rekey:
         if check is not None and fitting < total:
             raise check.error(fitting, total, self.state.name)
 
-    def decoded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-        """Yield each batch with its keys, as the layout of keys has them. Raises CorruptSnapshot."""
-        machine, assemble = self._program()
+    def decoded(
+        self, batches: Iterable[pa.RecordBatch], *, serialized: bool | None = None
+    ) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+        """Yield each batch with its keys.
+
+        Args:
+            batches: Entries (RAW_ENTRIES).
+            serialized: Whether keys are their bytes, not values of the layout; None for what their hash is over.
+
+        Raises:
+            CorruptSnapshot: A key cannot be decoded.
+        """
+        machine, assemble = self._program(self._of_bytes if serialized is None else serialized)
         for batch in batches:
             keys = row_bytes_of(batch.column("key"))
             starts, ends = keys.offsets[:-1][None, :], keys.offsets[1:][None, :]
@@ -145,19 +155,19 @@ class Rekey:
         """The layout of keys."""
         return self.state.key.layout(self.context)
 
-    def _program(self) -> tuple[Machine, Callable[..., pa.Array]]:
+    def _program(self, serialized: bool) -> tuple[Machine, Callable[..., pa.Array]]:
         b = Builder()
         if self.state.kind.is_queue:
             b.op(ops.SKIP, _TIMESTAMP)
         layout = self.layout
-        # The hash of a SQL row is that of its bytes.
-        assemble = (SerializedValue(layout) if self._of_bytes else layout).emit(b, False)
+        assemble = (SerializedValue(layout) if serialized else layout).emit(b, False)
         b.op(ops.SKIP_REST)
         b.op(ops.ROW_END)
         return Machine(b.build()), assemble
 
     @property
     def _of_bytes(self) -> bool:
+        """Whether the hash is that of a key's bytes, as it is of SQL rows."""
         return isinstance(self.state.key, RowData) and self.codes is None
 
     def _hashes(self, keys: pa.Array) -> Ints:

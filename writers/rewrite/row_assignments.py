@@ -15,6 +15,7 @@ from stateproc.codec.layouts.base import Unwritable
 from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot, Where
 from stateproc.filters import RowExpression, parse, resolved_path
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
+from stateproc.writers.bootstrap.keyed_encoder import KEY
 
 _EQUALS = re.compile(r"\"(?:[^\"]|\"\")*\"|`[^`]*`|(?P<equals>=)")
 _FORM = "write COLUMN = EXPRESSION, as in value.total = 0 or value.total = value.total + 1"
@@ -27,14 +28,14 @@ class Settable:
     """The column of a state's rows that can be set.
 
     Attributes:
-        state: The state's name.
+        state: The state's name; None of what all states have, as their keys.
         kind: What it is, for messages: ``map state``.
         column: The column.
         flattened: Whether rows are elements or entries of what ``value`` is without flatten.
         nullable: Whether it may be null.
     """
 
-    state: str
+    state: str | None
     kind: str
     column: str
     flattened: bool
@@ -112,6 +113,8 @@ def _advice(column: str, settable: Settable) -> str:
         return "times of last access are changed by stateproc ttl"
     if column == "value" and settable.flattened:
         return f"set {settable.column}, with flatten=True, --flatten"
+    if settable.column == KEY:
+        return "set key, or a field in it: key.name = key.first || key.last"
     return f"keys stay: set {settable.column}, or read the state as rows and write it anew"
 
 

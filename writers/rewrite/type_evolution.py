@@ -32,7 +32,7 @@ from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Serializer, Undecodable, proxied_snapshot
 from stateproc.serializers.runtime.ttl import TtlSerializer
 from stateproc.writers.bootstrap.column_types import conformed
-from stateproc.writers.bootstrap.keyed_encoder import MAP_KEY
+from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY
 from stateproc.writers.formats.entry_batches import gather
 from stateproc.writers.rewrite.merged_header import with_snapshots, with_user_key_snapshot, with_value_snapshot
 from stateproc.writers.rewrite.row_assignments import Assignment, Settable, are_equal, of_set, plain, row_text
@@ -91,17 +91,23 @@ class ValueEvolution:
         try:
             column = self.node.of(rows.column(self.settable.column), given)
             if column.null_count and not self.settable.nullable:
-                raise Unencodable("a state has no null", int(np.flatnonzero(null_rows(column))[0]))
+                words = "a key is not null" if self._is_key else "a state has no null"
+                raise Unencodable(words, int(np.flatnonzero(null_rows(column))[0]))
             return self.encode(column, rows)
         except Unwritable as error:
             raise error.at(state=at.state) from error
         except Unencodable as error:
+            what = "a key" if self._is_key else "a value"
             raise InvalidRows(
-                f"a value does not fit {self.value.type_name}: {error.message} ({row_text(rows, error.row)})",
+                f"{what} does not fit {self.value.type_name}: {error.message} ({row_text(rows, error.row)})",
                 where=at,
                 advice="convert it by an expression (set), or delete or correct such rows before: stateproc delete, "
                 "stateproc update",
             ) from error
+
+    @property
+    def _is_key(self) -> bool:
+        return self.settable.column == KEY
 
     @cached_property
     def _expressions(self) -> tuple[tuple[Path, RowExpression], ...]:

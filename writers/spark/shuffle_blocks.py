@@ -31,8 +31,9 @@ _SLICE_HEADER = struct.Struct(f">{_BLOCK_NUMBER.size}sII")
 """The number of the slice's block, the slice's position in it, how many slices the block has."""
 _BLOCK_HEADER = struct.Struct("<III")
 """The number of entries, the bytes of all keys, the bytes of all values."""
-_NARROW, _SIZE = np.dtype("<u2"), np.dtype("<i4")
-"""A block's columns of key groups and of state ids; of the sizes of keys and of values. Their bytes follow.
+_NARROW, _SIZE = np.dtype("<i2"), np.dtype("<i4")
+"""A block's columns of key groups (below 32768) and of state ids (-1 of pairs of keys); of the sizes of keys and of
+values. Their bytes follow.
 
 Sizes repeat and compress well, where Arrow's offsets do not.
 """

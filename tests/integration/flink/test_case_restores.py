@@ -61,7 +61,19 @@ def evolved(writer: SavepointWriter, snapshot: CaseSnapshot) -> None:
         writer.evolve_type(**arguments)
 
 
-REWRITES: dict[str, Callable[[SavepointWriter, CaseSnapshot], None]] = {"identity": identity, "evolved": evolved}
+def keyed(writer: SavepointWriter, snapshot: CaseSnapshot) -> None:
+    """Give operators the keys of the next version of the job, arguments of evolve_key in keys.json, and more key groups
+    than a byte has."""
+    for arguments in json.loads((CASE_SOURCES / snapshot.case / "keys.json").read_text(encoding="utf-8")):
+        writer.evolve_key(**arguments)
+    writer.with_max_parallelism(256)
+
+
+REWRITES: dict[str, Callable[[SavepointWriter, CaseSnapshot], None]] = {
+    "identity": identity,
+    "evolved": evolved,
+    "keyed": keyed,
+}
 
 
 @dataclass(frozen=True)

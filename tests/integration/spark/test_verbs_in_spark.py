@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 import stateproc
@@ -40,6 +41,8 @@ def tables(path: Path) -> dict[str, pa.Table]:
             ["--uid", CUSTOMERS, "--state", "profile", "--to", "Pojo acme.C {name: String, visits: Long, n: Long}",
              "--rename", "orders=visits", "--set", "value.n = key + value.rank"],
         ),
+        ("evolve-type", ["--uid", CUSTOMERS, "--key", "--to", "Integer"]),
+        ("evolve-type", ["--uid", CUSTOMERS, "--key", "--to", "String", "--set", "key = 'customer ' || key"]),
     ],
 )  # fmt: skip
 def test_both_engines_write_the_same_rows(
@@ -52,6 +55,13 @@ def test_both_engines_write_the_same_rows(
         assert report["engine"] == engine and report["entries"] > 0
     assert spark.range(1).count() == 1  # The session that was running is not stopped.
     assert tables(tmp_path / "spark") == tables(tmp_path / "local")
+
+
+def test_keys_that_become_one_are_an_error_of_a_task(spark: SparkSession, tmp_path: Path) -> None:
+    writer = SavepointWriter.from_existing_savepoint(spark, str(DEMO), {"uids": CUSTOMERS})
+    with pytest.raises(PythonException, match=r"(?s)the keys \d+ and \d+ become one key, \d .*--set"):
+        writer.evolve_key(CUSTOMERS, "Long", assignments="key = key % 10").write(tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
 
 
 def test_rows_of_over_get_timers(spark: SparkSession, tmp_path: Path) -> None:
