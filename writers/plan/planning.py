@@ -415,6 +415,10 @@ def _temporary_bytes(planned: PlannedOperator, stored: int, own: Operator | None
     frames = {id(source.frame): source.frame for source in planned.sources}.values()
     rows = sum(frame.nbytes for frame in frames if isinstance(frame, pa.Table | pa.RecordBatch))
     stays = own is None or (item.max_parallelism == own.max_parallelism and item.parallelism <= own.parallelism)
+    if isinstance(planned.operator, ExistingOperator) and planned.operator.matched_key is not None:
+        stays = False
+    if planned.spec.collisions is not None:
+        stored *= 2  # Each entry has a pair of its keys.
     return int(_SPILLED * (rows + (0 if planned.spec.keyed is None or (stays and not frames) else stored)))
 
 

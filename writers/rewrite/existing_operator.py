@@ -597,10 +597,11 @@ class ExistingOperator:
     def _conversion_of_keys(self, key: Serializer, change: KeyChange) -> MatchedKey | WiderColumns:
         own = self.operator.context
         if not isinstance(change, TypeChange):
-            return WiderColumns(change.value, replace(own.options.context.inner, temporal="exact"))
-        names = self.header.names
-        if own.row_names is not None and names:
-            key = own.row_names.applied(self.header.keyed(names[0])).key
+            return WiderColumns(key, change.value, replace(own.options.context.inner, temporal="exact"))
+        states = (self.header.keyed(name) for name in self.header.names)
+        rows = next((state for state in states if not state.kind.is_queue), None)
+        if own.row_names is not None and rows is not None:
+            key = own.row_names.applied(rows).key
         return matched_key(key, change, own)
 
     @property

@@ -93,6 +93,10 @@ class KeyConversion(Protocol):
     """Writes decoded keys in another type; picklable."""
 
     @property
+    def old(self) -> Serializer:
+        """The type of keys as they are decoded for it."""
+
+    @property
     def context(self) -> LayoutContext:
         """How keys are decoded for it."""
 
@@ -105,16 +109,18 @@ class WiderColumns:
     """Writes SQL rows with wider columns.
 
     Attributes:
-        key: The new type.
+        old: The type of keys.
+        new: The type that keys get.
         context: How keys are decoded.
     """
 
-    key: Serializer
+    old: Serializer
+    new: Serializer
     context: LayoutContext
 
     def of(self, keys: pa.Array) -> RowBytes:
         """Return the bytes of the new keys. Raises InvalidRows for a key that does not fit the new type."""
-        wanted = self.key.layout(replace(self.context, projected=True))
+        wanted = self.new.layout(replace(self.context, projected=True))
         fields = [
             field if field.type == to.type else field.cast(to.type)
             for field, to in zip(keys.flatten(), wanted.arrow_type, strict=True)
@@ -293,7 +299,7 @@ class KeyEvolution:
 
     def _evolved(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, RowBytes, RowBytes]]:
         """Yield entries with new keys in their old key groups, and the bytes of the old and of the new keys."""
-        decoder = ValueDecoder(self.source.state.key.layout(self.conversion.context))
+        decoder = ValueDecoder(self.conversion.old.layout(self.conversion.context))
         for batch, keys in self.source.decoded(batches, serialized=True):
             if not len(batch):
                 continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.rewrite.type_changes import TypeChange
 from tests.helpers.cases import case_snapshots
 from tests.helpers.fixtures import CLASSES, Fixture
+from tests.helpers.paths import VECTORS
 from tests.helpers.writers.raw_copies import carried_batches
 from tests.helpers.writers.row_edits import SWEPT, entries_of
 
@@ -268,6 +270,24 @@ def test_scala_hash_is_that_of_the_keys_at_the_source(tmp_path: Path) -> None:
     for state in before.operator("scala").states:
         now, then = (sorted(map(repr, it.state("scala", state.name).to_arrow().to_pylist())) for it in (target, before))
         assert now == then
+
+
+def test_columns_of_a_query_have_the_names_of_its_plan(tmp_path: Path) -> None:
+    """Also of keys whose states have expressions of their own over them."""
+    with tarfile.open(VECTORS / "wider-columns.tar.xz") as archive:
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(tmp_path)
+    source, plan = (str(tmp_path / "wider-columns" / name) for name in ("savepoint", "old.json"))
+    uid = "40_group-aggregate"
+    writer = SavepointWriter.from_existing_savepoint(None, source, {"plan": plan})
+    to = "ROW<name VARCHAR, must BIGINT NOT NULL, price DECIMAL(10, 2)>"
+    words = writer.evolve_key(uid, to, rename={"code": "name"}, assignments="key.must = key.must + 1").plan()
+    assert "key.code renamed to name, key.must = key.must + 1" in str(words)
+    writer.write(tmp_path / "target")
+    old, new = (stateproc.open(path).operator(uid).states[0].to_arrow() for path in (source, tmp_path / "target"))
+    before, after = ([row["key"] for row in table.to_pylist()] for table in (old, new))
+    assert sorted(map(repr, after)) == sorted(repr({**key, "f1": key["f1"] + 1}) for key in before)
+    assert new.schema.field("key").type.field("f1").type == pa.int64()
 
 
 def test_an_unknown_hash_is_noted(tmp_path: Path) -> None:
