@@ -587,8 +587,11 @@ class ExistingOperator:
     @property
     def matched_key(self) -> MatchedKey | WiderColumns | None:
         """What keys become; None if they stay the bytes they are. Raises InvalidOption, UnsupportedSnapshot."""
-        change, key = self.edits.key, self.header.key
-        if key is None or change is None or not is_rewritten(key, change):
+        change = self.edits.key
+        if change is None:
+            return None
+        key = self.header.key
+        if key is None or not is_rewritten(key, change):
             return None
         if self._matched_key is None or self._matched_key[0] is not change:
             self._matched_key = change, self._conversion_of_keys(key, change)
