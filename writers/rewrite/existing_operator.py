@@ -662,9 +662,14 @@ class ExistingOperator:
             )
         state, evolution = self.header.keyed(name, state_id), self.type_change(name)
         own = state if evolution is None else evolution.applied(state)
-        states = own, None if other is None else self.header.keyed(other)
+        partners = None if other is None else self.header.keyed(other)
+        edit = None if other is None else self.edits.ttl.get(other)
+        expired: TtlChange | None = None
+        if partners is not None and edit is not None and edit.action != "on" and edit.ttl:
+            # What the write drops of the other input is no partner.
+            expired = ttl_purge(partners, self.operator.options.context, edit.ttl, edit.now)
         try:
-            return partner_numbers(self.operator, states, change, split)
+            return partner_numbers(self.operator, (own, partners), change, split, expired)
         except SnapshotError as error:
             raise error.at(operator=self.operator.display) from error
 

@@ -38,6 +38,7 @@ from stateproc.writers.formats.entry_batches import gather
 from stateproc.writers.rewrite.merged_header import with_value_snapshot
 from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits
 from stateproc.writers.rewrite.rekey import Rekey, rekey
+from stateproc.writers.rewrite.ttl import TtlChange
 
 _SIZE = 4
 _MOST = 2**31 - 1
@@ -57,6 +58,7 @@ class PartnerNumbers:
         keys: Finds the join's key in an entry of the state.
         other: Finds it in those of the other input; None if no row of that has come.
         partners: The entries of the other input in the same key groups, as they are stored; none if numbers go.
+        expired: Drops those of the other input that are dropped in the same write, as they have expired.
     """
 
     change: PartnerChange
@@ -64,6 +66,7 @@ class PartnerNumbers:
     keys: Rekey
     other: Rekey | None
     partners: tuple[CarriedSplit, ...] = ()
+    expired: TtlChange | None = None
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the entries (RAW_ENTRIES) with other values, in the same order. Raises CorruptSnapshot, MissingFile."""
@@ -101,7 +104,8 @@ class PartnerNumbers:
             return numbers
         parts, waiting = [numbers], 0
         for split in self.partners:
-            for batch, found in self.other.decoded(split.read()):
+            stored = split.read() if self.expired is None else self.expired.batches(split.read())
+            for batch, found in self.other.decoded(stored):
                 number = _rows_in(self.other.state, batch)
                 rows = _summed(pa.table({"key": found.cast(pa.large_binary()), "number": number}))
                 parts, waiting = [*parts, rows], waiting + len(rows)
@@ -221,6 +225,7 @@ def partner_numbers(
     states: tuple[StateDescriptor, StateDescriptor | None],
     change: PartnerChange,
     split: CarriedSplit | None,
+    expired: TtlChange | None,
 ) -> PartnerNumbers:
     """Return what gives entries of a join's input the numbers of their partners, or takes these away.
 
@@ -230,6 +235,7 @@ def partner_numbers(
             has none for an input of which no row has come.
         change: What becomes of the numbers.
         split: The entries; None to look at the types only.
+        expired: Drops entries of the other input that have expired; None if they stay.
 
     Raises:
         UnsupportedSnapshot: The states are not those of a join.
@@ -249,7 +255,7 @@ def partner_numbers(
         _check(others, is_pair=isinstance(others.value, TupleOf))
         if split is not None:
             partners = tuple(carried_splits(operator, others.name, 0, key_groups=split.key_groups))
-    return PartnerNumbers(change, own, keys, other, partners)
+    return PartnerNumbers(change, own, keys, other, partners, expired)
 
 
 def _check(state: StateDescriptor, *, is_pair: bool) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,24 @@ def test_a_time_to_live_comes_with_another_type(tmp_path: Path) -> None:
     rows = stateproc.open(tmp_path / "new").operator("47_join").state("left-records").to_arrow(flatten=True)
     assert sorted(one["map_value"]["f1"] for one in rows.to_pylist()) == [0, 0, 2, 2]
     assert stateproc.open(tmp_path / "new").operator("47_join").state("left-records").ttl
+
+
+def test_rows_that_have_expired_and_are_dropped_are_no_partners(tmp_path: Path) -> None:
+    def lives(right: str, kind: str) -> Json:
+        plan = plan_of("47_join", kind)
+        next(node for node in plan["nodes"] if node["id"] == 47)["state"][1]["ttl"] = right
+        return plan
+
+    old = lives("1 ms", "INNER")
+    state = OperatorBootstrap.from_plan(old, "47_join", sides_of("47_join", "INNER"))
+    SavepointWriter.new_savepoint(None).with_operator("47_join", state).write(tmp_path / "old")
+    time.sleep(0.01)
+    writer = SavepointWriter.from_existing_savepoint(None, str(tmp_path / "old"))
+    writer.evolve(old, lives("0 ms", "LEFT"), emitted="keep").write(tmp_path / "new")
+    found = stateproc.open(tmp_path / "new").operator("47_join")
+    assert found.state("right-records").to_arrow(flatten=True).num_rows == 0
+    left = found.state("left-records").to_arrow(flatten=True).to_pylist()
+    assert [row["map_value"]["f1"] for row in left] == [0, 0, 0, 0]
 
 
 def test_the_plan_says_what_stays_emitted(tmp_path: Path) -> None:
