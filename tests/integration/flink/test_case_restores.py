@@ -26,6 +26,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from stateproc import SavepointWriter
@@ -48,32 +49,39 @@ CASES = sorted(path.parent.name for path in CASE_SOURCES.glob("*/case.json"))
 RESTORED = [case for case in CASES if manifest_of(case).get("restores")]
 
 
-def identity(writer: SavepointWriter, snapshot: CaseSnapshot) -> None:
+def identity(writer: SavepointWriter, snapshot: CaseSnapshot, folder: Path) -> SavepointWriter:
     """Transform every state whose values the job recorded into the same rows."""
     for state in snapshot.states():
         if "timers" not in state.name and "select" not in state.rules:
             writer.transform_state(state.uid, state.name, lambda rows: rows)
+    return writer
 
 
-def evolved(writer: SavepointWriter, snapshot: CaseSnapshot) -> None:
+def evolved(writer: SavepointWriter, snapshot: CaseSnapshot, folder: Path) -> SavepointWriter:
     """Give states the types of the next version of the job: arguments of evolve_type in evolution.json."""
     for arguments in json.loads((CASE_SOURCES / snapshot.case / "evolution.json").read_text(encoding="utf-8")):
         writer.evolve_type(**arguments)
+    return writer
 
 
-def keyed(writer: SavepointWriter, snapshot: CaseSnapshot) -> None:
+def keyed(writer: SavepointWriter, snapshot: CaseSnapshot, folder: Path) -> SavepointWriter:
     """Give operators the keys of the next version of the job, arguments of evolve_key in keys.json, and more key groups
     than a byte has."""
     for arguments in json.loads((CASE_SOURCES / snapshot.case / "keys.json").read_text(encoding="utf-8")):
         writer.evolve_key(**arguments)
-    writer.with_max_parallelism(256)
+    return writer.with_max_parallelism(256)
 
 
-REWRITES: dict[str, Callable[[SavepointWriter, CaseSnapshot], None]] = {
-    "identity": identity,
-    "evolved": evolved,
-    "keyed": keyed,
-}
+def timed(writer: SavepointWriter, snapshot: CaseSnapshot, folder: Path) -> SavepointWriter:
+    """Let keys have timers in processing time, which are due, before they get another type."""
+    rows = pa.table({"key": pa.array(range(40), pa.int64()), "timestamp": pa.array(range(1000, 1040), pa.int64())})
+    between = writer.with_states("op", lambda op: op.processing_time_timers(rows)).write(folder / "timed")
+    again = SavepointWriter.from_existing_savepoint(None, str(between), {"uids": ",".join(snapshot.uids)})
+    return again.evolve_key("op", "String", assignments="key = 'käufer 😀 ' || key")
+
+
+Rewrite = Callable[[SavepointWriter, CaseSnapshot, Path], SavepointWriter]
+REWRITES: dict[str, Rewrite] = {"identity": identity, "evolved": evolved, "keyed": keyed, "timed": timed}
 
 
 @dataclass(frozen=True)
@@ -106,8 +114,7 @@ class Restore:
             options = {name: value for name, value in one.options.items() if name != "temporal"}
             options["uids"] = ",".join(one.uids)
             writer = SavepointWriter.from_existing_savepoint(None, one.path, options)
-            REWRITES[self.entry["python"]](writer, one)
-            return str(writer.write(target))
+            return str(REWRITES[self.entry["python"]](writer, one, target.parent).write(target))
         verb = list(takewhile(lambda word: not word.startswith("--"), self.entry["verb"]))
         words = self.entry["verb"][len(verb) :]
         words += ["--uids", ",".join(one.uids)] if one.uids else []

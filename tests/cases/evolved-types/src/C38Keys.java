@@ -1,5 +1,5 @@
 // C38 with keys of another type, which the argument names. It reports what it finds of each key by the number that the
-// key was, and in "fired" the times of its event timers, which all fire.
+// key was, and in "fired" and "processed" the times of its timers, which all fire.
 import java.util.*;
 import org.apache.flink.api.common.eventtime.*;
 import org.apache.flink.api.common.functions.OpenContext;
@@ -8,6 +8,7 @@ import org.apache.flink.api.common.typeinfo.*;
 import org.apache.flink.api.java.functions.KeySelector;
 import org.apache.flink.api.java.tuple.Tuple2;
 import org.apache.flink.formats.avro.typeutils.GenericRecordAvroTypeInfo;
+import org.apache.flink.streaming.api.TimeDomain;
 import org.apache.flink.streaming.api.datastream.*;
 import org.apache.flink.streaming.api.environment.*;
 import org.apache.flink.streaming.api.functions.*;
@@ -87,7 +88,8 @@ public class C38Keys implements Lab.Job {
 
         @Override public void onTimer(long time, OnTimerContext c, Collector<String> out) throws Exception {
             Long i = same.value();
-            Lab.line("op", "fired", String.valueOf(i), i != null && key(i).equals(c.getCurrentKey()) ? time : "a timer of " + c.getCurrentKey());
+            String state = c.timeDomain() == TimeDomain.EVENT_TIME ? "fired" : "processed";
+            Lab.line("op", state, String.valueOf(i), i != null && key(i).equals(c.getCurrentKey()) ? time : "a timer of " + c.getCurrentKey());
         }
     }
 
