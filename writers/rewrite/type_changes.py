@@ -341,9 +341,15 @@ def _check_complete(matching: _Matching, root: Path, at: Where) -> None:
         return
     gone = f" (the new type does not have {', '.join(matching.removed)})" if matching.removed else ""
     first = matching.missing[0].partition(",")[0]
+    if first == _shown(root):
+        advice = f"give it by an expression over the old columns, as in --set '{first} = CAST({first} AS VARCHAR)'"
+    else:
+        advice = (
+            f"give each by an expression over the old columns, as in --set '{first} = NULL', or name the field that it "
+            f"was: --rename OLD={first.rpartition('.')[2]}"
+        )
     raise InvalidOption(
         f"the old type does not have: {'; '.join(matching.missing)}{gone}",
         where=at,
-        advice=f"give each by an expression over the old columns, as in --set '{first} = NULL', or name the field that "
-        f"it was: --rename OLD={first.rpartition('.')[2] if first != _shown(root) else 'NEW'}",
+        advice=advice,
     )
