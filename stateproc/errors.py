@@ -96,6 +96,10 @@ class UnsupportedSnapshot(SnapshotError):
     """The snapshot is valid as far as it was read, but has a version, format or class that cannot be read."""
 
 
+class UnknownKeyType(UnsupportedSnapshot):
+    """Nothing says which type the keys of a changelog have: nothing is materialized, and the log has no timers."""
+
+
 class MissingFile(SnapshotError):
     """The snapshot or one of its files does not exist at its path."""
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from stateproc.errors import UnsupportedSnapshot, Where
-from stateproc.metadata.backend import KeyedHeader
+from stateproc.metadata.backend import KeyedHeader, StateMetaInfo
 from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle
 from stateproc.readers.changelog.changed_entries import ChangelogPairScan, changelog_pair_scan
 from stateproc.readers.changelog.changelog_split import ChangelogSplit
-from stateproc.readers.changelog.log_metadata import ChangelogSource, changelog_header
+from stateproc.readers.changelog.log_metadata import ChangelogSource, changelog_header, declared_states
 from stateproc.readers.keyed_file import KeyedFile
 from stateproc.readers.materialized_files import open_materialized_file
 from stateproc.readers.splits import KeyedSplit, SplitRequest, StateScan
@@ -45,6 +45,10 @@ class ChangelogFile(KeyedFile):
 
     def read_header(self) -> KeyedHeader | None:
         return changelog_header(self.changelog)
+
+    def logged_states(self) -> tuple[StateMetaInfo, ...]:
+        """Return the states that the log alone declares, without the key's serializer, which it does not contain."""
+        return tuple(declared_states(self.changelog))
 
     def plan_splits(self, request: SplitRequest) -> list[KeyedSplit]:
         """Divide the key groups into splits of about the requested stored bytes, counting those of all states."""

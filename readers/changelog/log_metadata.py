@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
+from stateproc.errors import CorruptSnapshot, UnknownKeyType
 from stateproc.metadata.backend import (
     KEY_VALUE,
     KEY_VALUE_V2,
@@ -126,7 +126,7 @@ def changelog_header(source: ChangelogSource) -> KeyedHeader | None:
 
     Raises:
         CorruptSnapshot, MissingFile: A file cannot be read.
-        UnsupportedSnapshot: Nothing is materialized and nothing specifies the key's serializer.
+        UnknownKeyType: Nothing is materialized and nothing specifies the key's serializer.
     """
     cache = source.cache
     if not cache.has_header:
@@ -158,7 +158,7 @@ def _read_header(source: ChangelogSource) -> KeyedHeader | None:
         key, key_snapshot = header.key, header.key_snapshot
     key = key or source.key_type
     if key is None:
-        raise UnsupportedSnapshot(
+        raise UnknownKeyType(
             "nothing of this changelog is materialized yet, and the log does not hold the key's serializer",
             advice=f"{ADVICE}; or open a later checkpoint, taken after the first materialization "
             "(state.changelog.periodic-materialize.interval), or a savepoint of the job",

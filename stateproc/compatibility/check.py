@@ -16,7 +16,7 @@ from stateproc.compatibility.expected_job import as_stored
 from stateproc.compatibility.job_graph import JobVertex, with_job_graph
 from stateproc.compatibility.planned_job import moved_operators, planned_operators
 from stateproc.compatibility.source_rules import source_obstacle
-from stateproc.compatibility.state_rules import Finding, check_keys, check_state, fix_of_keys
+from stateproc.compatibility.state_rules import Finding, check_keys, check_state, check_unknown_keys, fix_of_keys
 from stateproc.compatibility.storage_rules import backend_obstacle, check_backend, operator_obstacle, snapshot_obstacle
 from stateproc.compatibility.value_comparison import rows_differ
 from stateproc.compatibility.verdicts import (
@@ -353,7 +353,7 @@ class _OperatorRun:
 
     @property
     def _is_keyed(self) -> bool:
-        return bool(self.old.keys)
+        return bool(self.old.keys) or self.old.has_unknown_keys
 
     def _states(self, new: DeclaredOperator) -> OperatorCheck:
         groups: dict[tuple[bool, str], list[DeclaredState]] = {}
@@ -368,7 +368,7 @@ class _OperatorRun:
         reasons: tuple[str, ...] = ()
         exception: str | None = None
         fix: str | None = None
-        if keys is not None and keys.verdict is not Verdict.AS_IS:
+        if keys is not None and (keys.verdict is not Verdict.AS_IS or keys.fix is not None):
             reasons, exception, fix = (
                 tuple(f"key: {reason}" for reason in keys.reasons),
                 keys.exception,
@@ -391,6 +391,8 @@ class _OperatorRun:
         return self._result(verdict, reasons, exception, fix, states)
 
     def _keys(self, new: DeclaredOperator) -> Finding | None:
+        if self.old.has_unknown_keys and not self.old.keys:
+            return check_unknown_keys(self.comparison)
         return check_keys(self.old.keys, new.keys[0], self.comparison) if self.old.keys and new.keys else None
 
     @staticmethod

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
+from stateproc.errors import UnknownKeyType
 from stateproc.metadata.backend import DISTRIBUTION_MODE, PRIORITY_QUEUE, StateMetaInfo
 from stateproc.model.operator import Operator
 from stateproc.model.operator_state import DISTRIBUTIONS
 from stateproc.model.snapshot import SnapshotContents
+from stateproc.readers.changelog.changelog_file import ChangelogFile
 from stateproc.readers.state_descriptor import TIMER_PREFIX
 from stateproc.serializers import PROXY_VERSION, Serializer
 from stateproc.serializers.compatibility import Comparison, same_job
@@ -69,6 +72,7 @@ class DeclaredOperator:
             it does not, or nothing says.
         not_compared: What about its state is not compared; None if all is.
         begins: What is lost where it begins without state; None where that is for the job to know.
+        has_unknown_keys: Whether it has a changelog that does not contain the key's serializer.
     """
 
     operator_id: str
@@ -82,24 +86,32 @@ class DeclaredOperator:
     misread: str | None = None
     not_compared: str | None = None
     begins: str | None = None
+    has_unknown_keys: bool = False
 
 
 def declared_operators(snapshot: SnapshotContents) -> tuple[DeclaredOperator, ...]:
     """Return what the operators of a snapshot declare. Reads the headers of state files.
 
-    States that only a damaged or missing header describes are not there; ``Operator.problems`` says so.
+    States that only a damaged or missing header describes are not there; ``Operator.problems`` says so. Those of a
+    changelog whose keys have an unknown type are.
     """
     return tuple(_declared(operator) for operator in snapshot.operators)
 
 
 def _declared(operator: Operator) -> DeclaredOperator:
-    unreadable = {id(file) for file, _ in operator.unreadable_keyed_files}
+    unreadable = {id(file): error for file, error in operator.unreadable_keyed_files}
+    logs = [
+        file
+        for file in operator.keyed_files
+        if isinstance(file, ChangelogFile) and isinstance(unreadable.get(id(file)), UnknownKeyType)
+    ]
     files = [file for file in operator.keyed_files if id(file) not in unreadable]
     headers = {id(header): header for file in files if (header := file.header) is not None}.values()
     services = [service for raw in operator.raw_timers for service in raw.services]
     keys = [(header.key_snapshot, header.key) for header in headers]
     keys += [(_PROXY + service.key_snapshot, service.key) for service in services]
-    states = [_keyed(info) for info in _distinct(info for header in headers for info in header.states)]
+    declared = chain((info for header in headers for info in header.states), *(log.logged_states() for log in logs))
+    states = [_keyed(info) for info in _distinct(declared)]
     states += [
         DeclaredState(service.name, TIMERS, TIMERS, {KEY: service.key, NAMESPACE: service.namespace})
         for service in {service.name: service for service in services}.values()
@@ -114,7 +126,8 @@ def _declared(operator: Operator) -> DeclaredOperator:
         operator.max_parallelism,
         tuple(dict(keys).values()),
         tuple(states),
-        tuple(dict.fromkeys(file.layout for file in files)),
+        tuple(dict.fromkeys(file.layout for file in (*files, *logs))),
+        has_unknown_keys=bool(logs),
     )
 
 

@@ -64,12 +64,16 @@ _UPGRADE = (
     "stateproc upgrade --flink-version {0}, which converts its values and says which classes need a description "
     "(--classes), see docs/howto/from-1-to-2.md"
 )
+_UNKNOWN_KEYS = (
+    "its type is not known, because nothing of this changelog is materialized and the log does not contain it; {0}"
+)
+_NAME_KEYS = "name their type (--key-type, as in docs/naming-types.md) and check again"
 _DESCRIBE = "describe the class (--classes; `stateproc classes --skeleton` prints what to fill in) and check again"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What the answers about a state's serializers add up to, before it has a fix."""
+    """What the answers about a state's serializers add up to; ``fix`` where that is not for the state to say."""
 
     verdict: Verdict
     reasons: tuple[str, ...] = ()
@@ -78,6 +82,7 @@ class Finding:
     is_kryo: bool = False
     is_undecided: bool = False
     stops_operator: bool = False
+    fix: str | None = None
 
 
 def finding_of(found: Compatibility, refused: str) -> Finding:
@@ -206,10 +211,18 @@ def check_keys(old: Sequence[Serializer], new: Serializer, comparison: Compariso
     return max(findings, key=lambda found: list(Verdict).index(found.verdict))
 
 
+def check_unknown_keys(comparison: Comparison) -> Finding:
+    """Return what becomes of keys whose type nothing says: Flink reads them with the job's serializer, unchecked."""
+    if comparison.changes_kryo:
+        text = f"keys of Kryo Flink {comparison.release} misreads"
+        return Finding(Verdict.MISREAD, (_UNKNOWN_KEYS.format(text),), fix=_NAME_KEYS)
+    return Finding(Verdict.AS_IS, (_UNKNOWN_KEYS.format("Flink does not compare it"),), fix=_NAME_KEYS)
+
+
 def fix_of_keys(finding: Finding) -> str | None:
     """Return what to do about keys that are not as they were."""
-    if finding.verdict is Verdict.AS_IS:
-        return None
+    if finding.fix is not None or finding.verdict is Verdict.AS_IS:
+        return finding.fix
     if finding.is_undecided:
         return _DESCRIBE
     return _ANEW if finding.is_kryo else _KEYS

@@ -17,6 +17,7 @@ from stateproc.errors import (
     InvalidOption,
     MisplacedFile,
     MissingFile,
+    UnknownKeyType,
     UnsupportedSnapshot,
     UntrustedPath,
 )
@@ -87,6 +88,8 @@ def operator_obstacle(snapshot: SnapshotContents, operator: Operator, release: R
     if lost is not None:
         return lost
     for problem in operator.problems:
+        if isinstance(problem, UnknownKeyType):  # Flink has the key's serializer from the job.
+            continue
         place = f" [{problem.where}]" if str(problem.where) else ""
         return Obstacle(f"{problem.message}{place}", None, problem.advice or f"stateproc verify {snapshot.path}")
     if release >= FIRST_WITHOUT and (states := config_snapshot_states(operator)):

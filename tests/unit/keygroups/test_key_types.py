@@ -13,6 +13,7 @@ import pytest
 import stateproc
 from stateproc import types
 from stateproc.cli import main
+from stateproc.compatibility.verdicts import Verdict
 from stateproc.errors import CorruptSnapshot, InvalidOption, NotFound, SnapshotError, UnsupportedSnapshot
 from stateproc.keygroups.hashes import hash_codes
 from stateproc.keygroups.key_hash import KeyHash
@@ -186,3 +187,44 @@ def test_the_rewritten_header_has_the_key_serializer_snapshot_that_flink_writes(
         carried = [batch for split in carried_splits(operator, state.name, 0) for batch in split.read()]
         assert sum(len(batch) for batch in carried) == len(state.to_arrow(flatten=state.name == "entries")) > 0
     assert STRING in ours.key_snapshot
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_job_restores_a_log_that_does_not_contain_the_type_of_its_keys(release: str) -> None:
+    """Flink has it from the job. Of another Kryo nobody knows whether the keys are written with it."""
+    member = members(release)[-1]
+    same = member.open(key_type=None).check(flink_version=release)
+    (operator,) = [one for one in same.operators if one.states]
+    assert same.restores and {state.name for state in operator.states} == STATES
+    assert operator.reasons == (
+        "key: its type is not known, because nothing of this changelog is materialized and the log does not contain "
+        "it; Flink does not compare it",
+    )
+    assert operator.fix == "name their type (--key-type, as in docs/naming-types.md) and check again"
+    other = {"1.20": "2.3", "2.3": "1.20"}[release]
+    moved = member.open(key_type=None).check(flink_version=other)
+    (operator,) = [one for one in moved.operators if one.states]
+    assert not moved.restores
+    if release == "1.20":
+        assert {state.verdict for state in operator.states} == {Verdict.MISREAD}
+        assert operator.reasons[0].endswith("keys of Kryo Flink 2.3 misreads")
+    named = member.open(key_type="String")
+    assert named.check(flink_version=release).restores
+    assert named.check(flink_version="2.3").restores
+    assert named.check(like=member.open(key_type=None)).restores
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_what_a_job_declares_is_compared_where_the_type_of_keys_is_not_known(release: str) -> None:
+    expected = [
+        {"uid": "chain", "key": "Long", "states": [
+            {"name": "text", "kind": "value", "value": "String"},
+            {"name": "items", "kind": "list", "element": "Long"},
+        ]}
+    ]  # fmt: skip
+    check = members(release)[-1].open(key_type=None).check(expect={"operators": expected})
+    (operator,) = [one for one in check.operators if one.states]
+    found = {state.name: state.verdict for state in operator.states}
+    assert found == {
+        **dict.fromkeys(STATES, Verdict.DROPPED), "text": Verdict.AS_IS, "items": Verdict.REFUSED
+    }  # fmt: skip
