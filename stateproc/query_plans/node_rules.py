@@ -162,21 +162,21 @@ def window_names(node: PlanNode, *path: str) -> WindowNames:
     window = window if isinstance(window, dict) else {}
     kind = window.get("type")
     if kind == "TumblingWindow":
-        return WindowNames(size=_millis(node, window, "size"))
+        return WindowNames(size=window_millis(node, window, "size"))
     if kind == "HoppingWindow":
-        size, slide = _millis(node, window, "size"), _millis(node, window, "slide")
+        size, slide = window_millis(node, window, "size"), window_millis(node, window, "slide")
         if strategy == _ATTACHED or slide == size:
             return WindowNames(size=size)
         return WindowNames(*_SLICE, size=math.gcd(size, slide))
     if kind == "CumulativeWindow":
         if strategy == _ATTACHED:
-            size, offset = _millis(node, window, "maxSize"), window.get("offset")
-            return WindowNames(size=size, aligned=True, offset=_millis(node, window, "offset") if offset else 0)
-        return WindowNames(*_SLICE, size=_millis(node, window, "step"))
+            size, offset = window_millis(node, window, "maxSize"), window.get("offset")
+            return WindowNames(size=size, aligned=True, offset=window_millis(node, window, "offset") if offset else 0)
+        return WindowNames(*_SLICE, size=window_millis(node, window, "step"))
     return WindowNames()
 
 
-def _millis(node: PlanNode, window: dict[str, Any], name: str) -> int:
+def window_millis(node: PlanNode, window: dict[str, Any], name: str) -> int:
     """Parse a java.time.Duration as its toString writes it, or a number of milliseconds."""
     written = window.get(name)
     if type(written) is int and 0 < abs(written) < _MAX_MILLIS:

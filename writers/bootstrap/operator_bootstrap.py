@@ -21,8 +21,9 @@ from stateproc.writers.bootstrap.arrow_frames import is_arrow
 from stateproc.writers.bootstrap.frame_columns import is_spark
 from stateproc.writers.bootstrap.kafka_source import READER_STATE, SPLIT, SPLIT_SUBTASK, SourceRows, kafka_rows
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedBootstrap
-from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, VALUE
-from stateproc.writers.bootstrap.plan_rows import rows_of_state
+from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACE, TIMESTAMP, VALUE
+from stateproc.writers.bootstrap.plan_rows import read_again, rows_of_state
+from stateproc.writers.bootstrap.plan_windows import WATERMARK, open_slices, slice_timers, watermark_of, watermark_rows
 from stateproc.writers.bootstrap.state_registration import (
     RegisteredState,
     Type,
@@ -170,11 +171,14 @@ class OperatorBootstrap(KeyedBootstrap):
     ) -> OperatorBootstrap:
         """Fill the state of an operator of a SQL job from rows under the column names of its plan, with its types.
 
-        Aggregates over groups (COUNT, SUM, MIN, MAX, AVG; the columns are the keys and the accumulators, an average has
-        ``…_sum`` and ``…_count``), joins (``left-records`` and ``right-records``: the rows of each input, once, with
-        their ``count`` where they have no unique key, and ``associations`` where an outer join keeps them), the last
-        row and the first by processing time of a deduplication, changelog normalization, and of TopN over rows that are
-        only added the first row, or arrays ``rows`` with a sort key each.
+        Aggregates over groups (COUNT, SUM, MIN, MAX, AVG, FIRST_VALUE, LAST_VALUE, LISTAGG; the columns are the keys
+        and the accumulators, an average has ``…_sum`` and ``…_count``; in ``distinctAcc_0`` and so on the values that
+        DISTINCT has seen), aggregates of TUMBLE, HOP and CUMULATE windows (also ``window_end`` or ``slice_end``; in
+        ``watermark`` one row with the watermark, and slices that are closed by then are left out), joins
+        (``left-records`` and ``right-records``: the rows of each input, once, with their ``count`` where they have no
+        unique key, and ``associations`` where an outer join keeps them), the last row and the first by processing time
+        of a deduplication, changelog normalization, and of TopN over rows that are only added the first row, or arrays
+        ``rows`` with a sort key each.
 
         Args:
             plan: the compiled plan: the path of its JSON, its text, or the parsed JSON.
@@ -188,34 +192,47 @@ class OperatorBootstrap(KeyedBootstrap):
         Raises:
             NotFound: the plan has no such operator, it has no such state, or a column is missing.
             InvalidOption: the plan cannot be read; a state without rows; a column of a type that the state cannot have.
-            InvalidRows: a number of rows is null or below 1.
+            InvalidRows: a number of rows is null or below 1; a window that the query does not have.
             UnsupportedSnapshot: the operator's state contains what rows do not give.
         """
         states = node_states(read_plan(plan), uid)
+        filled = [state.name for state in states if state.rows is None]
+        slices = states[0].slices
+        filled += [] if slices is None else [WATERMARK]
         given = rows if isinstance(rows, Mapping) else {states[0].name: rows}
-        if not isinstance(rows, Mapping) and len(states) > 1:
-            names = ", ".join(f"'{state.name}': rows" for state in states)
+        if not isinstance(rows, Mapping) and len(filled) > 1:
+            names = ", ".join(f"'{name}': rows" for name in filled)
             raise InvalidOption(
-                f"the operator '{uid}' has {len(states)} states, and rows are given once",
+                f"the operator '{uid}' has {len(filled)} states, and rows are given once",
                 advice=f"give them for each: {{{names}}}; a state without rows gets an empty DataFrame",
             )
         for name in given:
-            if name not in [state.name for state in states]:
-                raise not_found("state", name, [state.name for state in states], f"operator '{uid}'")
-        for state in states:
-            if state.name not in given:
+            if name not in filled:
+                raise not_found("state", name, filled, f"operator '{uid}'")
+        needed = {state.name: state.columns for state in states} | {WATERMARK: (WATERMARK,)}
+        for name in filled:
+            if name not in given:
                 raise InvalidOption(
-                    f"the state {state.name} of operator '{uid}' has no rows",
+                    f"the state {name} of operator '{uid}' has no rows",
                     advice="give them; a state without any gets an empty DataFrame with its columns: "
-                    + ", ".join(state.columns),
+                    + ", ".join(needed[name]),
                 )
+        shared = {state.rows for state in states}
+        given = {name: read_again(frame) if name in shared else frame for name, frame in given.items()}
+        watermark = None
+        if slices is not None:
+            watermark = watermark_of(given[WATERMARK])
+            given = {name: open_slices(given[name], slices, watermark) for name in filled if name != WATERMARK}
         made = cls(key_type=states[0].key.serializer)
+        twice = shared if slices is None else {*shared, states[0].name}
+        made.shared += [frame for name, frame in given.items() if name in twice and is_spark(frame)]
         made.max_parallelism = None if states[0].key.columns else 1
         for state in states:
-            frame = rows_of_state(given[state.name], state)
-            lives = state.ttl if ttl is None else ttl
+            frame = rows_of_state(given[state.rows or state.name], state)
+            lives = state.ttl if ttl is None or slices is not None else ttl
+            space: dict[str, Any] = {"namespace": NAMESPACE, "namespace_type": types.LONG} if slices else {}
             if state.map_key is None:
-                made.value_state(state.name, frame, type=state.value.serializer, ttl=bool(lives))
+                made.value_state(state.name, frame, type=state.value.serializer, ttl=bool(lives), **space)
                 continue
             made.map_state(
                 state.name,
@@ -225,7 +242,12 @@ class OperatorBootstrap(KeyedBootstrap):
                 map_key_type=state.map_key.serializer,
                 map_value_type=state.value.serializer,
                 ttl=bool(lives),
+                **space,
             )
+        if slices is not None:
+            timers = slice_timers(rows_of_state(given[states[0].name], states[0]), slices, watermark)
+            made.event_time_timers(timers, TIMESTAMP, service=WINDOW_TIMERS, **space)
+            made.union_list_state(WATERMARK, watermark_rows(timers, watermark), type=types.LONG)
         return made
 
     def window_state(

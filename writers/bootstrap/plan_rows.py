@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stateproc import types
 from stateproc.codec.arrow_arrays import null_rows, numbers_of, values_array
 from stateproc.errors import InvalidRows
-from stateproc.query_plans.node_states import Always, Column, NodeState, Pair, Part, defaults
-from stateproc.writers.bootstrap.arrow_frames import arrow_batches
+from stateproc.query_plans.state_parts import Always, Column, NodeState, Pair, Part, Record, defaults
+from stateproc.writers.bootstrap.arrow_frames import arrow_batches, is_arrow
 from stateproc.writers.bootstrap.frame_columns import columns_of, is_spark
-from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, VALUE
+from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACE, VALUE
 from stateproc.writers.bootstrap.state_registration import column_type
 
 
@@ -32,6 +33,8 @@ def rows_of_state(frame: Any, state: NodeState) -> Any:
             own, when it computes them.
     """
     parts: dict[str, Part] = {KEY: state.key}
+    if state.slices is not None:
+        parts[NAMESPACE] = Column(state.slices.column, types.LONG)
     parts |= {VALUE: state.value} if state.map_key is None else {MAP_KEY: state.map_key, MAP_VALUE: state.value}
     found = columns_of(frame)
     absent = [] if found is None else [name for name in defaults(state.value) if name not in found.names]
@@ -39,15 +42,36 @@ def rows_of_state(frame: Any, state: NodeState) -> Any:
     for name in needed:
         column_type(frame, name, state.name)
     if is_spark(frame):
-        from stateproc.writers.bootstrap.spark_frames import nested_columns  # Lazy: only where Spark is imported.
+        from stateproc.writers.bootstrap.spark_frames import (
+            nested_columns,
+            rows_in,
+        )  # Lazy: only where Spark is imported.
 
-        return nested_columns(frame, parts)
+        return nested_columns(rows_in(frame, state), parts)
     plain = [pa.nulls(0, column_type(frame, name, state.name).arrow) for name in needed]
     schema = _nested(pa.RecordBatch.from_arrays(plain, needed), parts).schema
-    batches = (_nested(batch, parts) for batch in arrow_batches(frame, needed))
+    batches = (_nested(_rows_in(batch, state), parts) for batch in arrow_batches(frame, needed))
     if isinstance(frame, pa.Table | pa.RecordBatch):
         return pa.Table.from_batches(batches, schema)
     return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def read_again(frame: Any) -> Any:
+    """Return rows that can be read several times: a table, where they come from a stream of Arrow data."""
+    if is_spark(frame) or not is_arrow(frame) or isinstance(frame, pa.Table | pa.RecordBatch):
+        return frame
+    columns = columns_of(frame)
+    names = [] if columns is None else list(columns.names)
+    batches = list(arrow_batches(frame, names))
+    return pa.Table.from_batches(batches) if batches else frame
+
+
+def _rows_in(batch: pa.RecordBatch, state: NodeState) -> pa.RecordBatch:
+    """Return the rows of a batch that fill a state: of two that share rows, those without or with null."""
+    if state.split is None:
+        return batch
+    column = batch.column(state.split)
+    return batch.filter(column.is_valid() if state.rows is None else column.is_null())
 
 
 def _nested(batch: pa.RecordBatch, parts: Mapping[str, Part]) -> pa.RecordBatch:
@@ -65,24 +89,32 @@ def _array(part: Part, batch: pa.RecordBatch) -> pa.Array:
     if isinstance(part, Pair):
         found = [_array(part.first, batch), _array(part.second, batch)]
     else:
-        no_time = pa.nulls(n, pa.timestamp("us", "UTC"))
-        found = [no_time if name is None else batch.column(name) for name in part.given]
-        found = [
-            _with_zeros(column) if name in part.counted else column
-            for name, column in zip(part.columns, found, strict=True)
-        ]
+        found = [_field(part, name, given, batch) for name, given in zip(part.columns, part.given, strict=True)]
     fields = [pa.field(f"f{at}", column.type) for at, column in enumerate(found)]
     return pa.Array.from_buffers(pa.struct(fields), n, [None], children=found)
 
 
+def _field(part: Record, name: str, given: str | None, batch: pa.RecordBatch) -> pa.Array:
+    """Return a field of a row."""
+    if given is None:
+        return pa.nulls(len(batch), pa.null() if part.type_of(name).kind == "RAW" else pa.timestamp("us", "UTC"))
+    column = batch.column(given)
+    if name in part.initial:
+        return _with_initial(column, part.initial[name])
+    if name not in part.ordered:
+        return column
+    order = values_array(np.where(null_rows(column), np.int64(part.ordered[name]), np.int64(0)))
+    return pa.StructArray.from_arrays([column, order], list(part.type_of(name).names))
+
+
 def _checked(column: pa.Array, part: Column) -> pa.Array:
-    """Return the column. Raises InvalidRows for a null, or for less than its default."""
+    """Return the column. Raises InvalidRows for a null, or for less than it can be."""
     wrong = null_rows(column)
-    if part.default is not None and pa.types.is_integer(column.type):
-        wrong = wrong | (numbers_of(column) < part.default)
+    if part.least is not None and pa.types.is_integer(column.type):
+        wrong = wrong | (numbers_of(column) < part.least)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
-        least = "null" if part.default is None else f"null or below {part.default}"
+        least = "null" if part.least is None else f"null or below {part.least}"
         raise InvalidRows(
             f"column '{part.name}' cannot be {least}, and is {column[row].as_py()} in row {row} of a batch",
             advice="drop or fix such rows",
@@ -90,10 +122,13 @@ def _checked(column: pa.Array, part: Column) -> pa.Array:
     return column
 
 
-def _with_zeros(column: pa.Array) -> pa.Array:
-    """Return a column of numbers with 0 for nulls."""
+def _with_initial(column: pa.Array, initial: int | str) -> pa.Array:
+    """Return a column with the initial value of accumulators, 0 of numbers, for nulls."""
     if not column.null_count:
         return column
+    if isinstance(initial, str):
+        is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        return column.fill_null(initial) if is_text else column
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)):
         return values_array(np.zeros(len(column), np.int64)) if column.null_count == len(column) else column
     zeros = pa.py_buffer(bytes(column.type.bit_width // 8 * len(column)))

@@ -22,8 +22,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from stateproc.query_plans.node_states import Always, Pair, Part
-from stateproc.query_plans.node_states import Column as Single
+from stateproc.query_plans.state_parts import Always, NodeState, Pair, Part, Record
+from stateproc.query_plans.state_parts import Column as Single
 from stateproc.spark.types import arrow_type, spark_struct
 from stateproc.writers.bootstrap.column_types import ColumnKind, ColumnType, FrameColumns
 
@@ -118,6 +118,28 @@ def nested_columns(frame: DataFrame, parts: Mapping[str, Part]) -> DataFrame:
     return frame.select(*(_nested(part, frame).alias(name) for name, part in parts.items()))
 
 
+def rows_in(frame: DataFrame, state: NodeState) -> DataFrame:
+    """Return the rows that fill a state: of two that share rows, by a column that is null in those of one."""
+    if state.split is None:
+        return frame
+    column = column_named(state.split)
+    return frame.filter(column.isNotNull() if state.rows is None else column.isNull())
+
+
+def _field(part: Record, name: str, given: str | None, frame: DataFrame) -> Column:
+    """Return a field of a row."""
+    if given is None:
+        return F.lit(None).cast("void" if part.type_of(name).kind == "RAW" else "timestamp")
+    column = column_named(given)
+    if name in part.initial:
+        return F.coalesce(column, F.lit(part.initial[name]).cast(frame.schema[given].dataType))
+    if name not in part.ordered:
+        return column
+    order = F.when(column.isNull(), F.lit(part.ordered[name])).otherwise(F.lit(0)).cast("long")
+    first, second = part.type_of(name).names
+    return F.struct(column.alias(first), order.alias(second))
+
+
 def _nested(part: Part, frame: DataFrame) -> Column:
     if isinstance(part, Always):
         return F.lit(part.value)
@@ -125,16 +147,12 @@ def _nested(part: Part, frame: DataFrame) -> Column:
         if part.name not in frame.columns:
             return F.lit(part.default)
         column = column_named(part.name)
-        right = column.isNotNull() if part.default is None else column >= F.lit(part.default)
-        least = "null" if part.default is None else f"null or below {part.default}"
+        right = column.isNotNull() if part.least is None else column >= F.lit(part.least)
+        least = "null" if part.least is None else f"null or below {part.least}"
         return F.when(right, column).otherwise(F.raise_error(f"column '{part.name}' cannot be {least}"))
     if isinstance(part, Pair):
         found = [_nested(part.first, frame), _nested(part.second, frame)]
     else:
-        found = [F.lit(None).cast("timestamp") if name is None else column_named(name) for name in part.given]
-        found = [
-            F.coalesce(column, F.lit(0).cast(frame.schema[name].dataType)) if name in part.counted else column
-            for name, column in zip(part.columns, found, strict=True)
-        ]
+        found = [_field(part, name, given, frame) for name, given in zip(part.columns, part.given, strict=True)]
     fields = [column.alias(f"f{at}") for at, column in enumerate(found)]
     return F.struct(*fields) if fields else F.expr("named_struct()")

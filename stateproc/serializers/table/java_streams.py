@@ -110,6 +110,57 @@ def _type(type_: LogicalType) -> Instance:
     return Instance(described, values)
 
 
+# --- the classes of data types ----------------------------------------------------------------------------------
+
+_DATA = "org.apache.flink.table.data."
+_DATA_TYPE = WrittenClass(
+    "org.apache.flink.table.types.DataType",
+    -4138822262654336147,
+    (("conversionClass", "Ljava/lang/Class;"), ("logicalType", _TYPE_SIGNATURE)),
+)
+_ATOMIC_TYPE = WrittenClass("org.apache.flink.table.types.AtomicDataType", 1911869481579848498, (), _DATA_TYPE)
+_NUMBER = WrittenClass("java.lang.Number", -8742448824652078965)
+
+
+def _boxed(name: str, code: str, uid: int, parent: WrittenClass | None = _NUMBER) -> WrittenClass:
+    return WrittenClass(f"java.lang.{name}", uid, (("value", code),), parent)
+
+
+_INTEGER, _BOXED_LONG = _boxed("Integer", "I", 1360826667806852920), _boxed("Long", "J", 4290774380558885855)
+_STRING_DATA = WrittenClass(_DATA + "StringData", 0, flags=0)
+_TIMESTAMP_DATA = WrittenClass(_DATA + "TimestampData", 0, flags=0)
+_CLASSES: dict[str, WrittenClass] = {
+    "CHAR": _STRING_DATA,
+    "VARCHAR": _STRING_DATA,
+    "BOOLEAN": _boxed("Boolean", "Z", -3665804199014368530, None),
+    "DECIMAL": WrittenClass(_DATA + "DecimalData", 0, flags=0),
+    "TINYINT": _boxed("Byte", "B", -7183698231559129828),
+    "SMALLINT": _boxed("Short", "S", 7515723908773894738),
+    "INTEGER": _INTEGER,
+    "BIGINT": _BOXED_LONG,
+    "FLOAT": _boxed("Float", "F", -2671257302660747028),
+    "DOUBLE": _boxed("Double", "D", -9172774392245257468),
+    "DATE": _INTEGER,
+    "TIME_WITHOUT_TIME_ZONE": _INTEGER,
+    "TIMESTAMP_WITHOUT_TIME_ZONE": _TIMESTAMP_DATA,
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": _TIMESTAMP_DATA,
+}
+"""LogicalTypeRoot → the class of its values in Flink's operators. Arrays of bytes are no keys: none equals another."""
+
+
+def java_data_type(type_: LogicalType) -> bytes:
+    """Encode a DataType whose values are those of operators as one Java object stream.
+
+    Raises UnsupportedSnapshot for types with others in them.
+    """
+    if type_.kind not in _CLASSES:
+        raise UnsupportedSnapshot(
+            f"the SQL type {type_.sql} cannot be written as Flink's data type", advice="use a type without others in it"
+        )
+    values = {"conversionClass": ClassObject(_CLASSES[type_.kind]), "logicalType": _type(type_)}
+    return java_object(Instance(_ATOMIC_TYPE, values))
+
+
 def _fields(row: LogicalType) -> Instance:
     fields = tuple(
         Instance(_FIELD, {"name": name, "type": _type(child)})

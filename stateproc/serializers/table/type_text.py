@@ -10,8 +10,18 @@ from stateproc.errors import InvalidOption
 from stateproc.serializers.core.base import Serializer
 from stateproc.serializers.java.collections import PRIMITIVE_ARRAYS, PlainArray
 from stateproc.serializers.java.scalars import SCALARS, Scalar
+from stateproc.serializers.table.collections import NULL_VALUE
+from stateproc.serializers.table.java_streams import MAP_VIEW, java_data_type
 from stateproc.serializers.table.logical_types import LogicalType
-from stateproc.serializers.table.serializers import DecimalData, RowData, SqlCollection, StringData, TimestampData
+from stateproc.serializers.table.serializers import (
+    DecimalData,
+    External,
+    RawValue,
+    RowData,
+    SqlCollection,
+    StringData,
+    TimestampData,
+)
 from stateproc.serializers.table.variants import BITMAP_VALUE, VARIANT_VALUE
 
 MAX_DEPTH, MAX_TEXT = 32, 1 << 16
@@ -254,6 +264,8 @@ def internal_serializer(type_: LogicalType) -> Serializer:
         return SqlCollection(LogicalType("MAP", children=(*type_.children, _COUNT)))
     if type_.kind == "ROW":
         return row_data(type_)
+    if replace(type_, nullable=True) == MAP_VIEW:
+        return RawValue(NULL_VALUE)
     raise InvalidOption(
         f"values of the SQL type {type_.sql} cannot be written",
         advice="use a ROW in place of a structured type, BYTES in place of a RAW one",
@@ -263,3 +275,11 @@ def internal_serializer(type_: LogicalType) -> Serializer:
 def row_data(row: LogicalType) -> RowData:
     """Return the RowDataSerializer of a ROW type."""
     return RowData(row.children, row.names, tuple(internal_serializer(child) for child in row.children))
+
+
+def external(type_: LogicalType) -> External:
+    """Return the serializer of a SQL type's values in a view. Raises UnsupportedSnapshot for types with others in them.
+
+    They are not in the form that the flag calls internal, though their classes are those of operators.
+    """
+    return External(type_, internal_serializer(type_), java_data_type(type_) + b"\x00")

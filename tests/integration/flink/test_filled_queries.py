@@ -19,9 +19,10 @@ from pyspark.sql import SparkSession
 
 import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter
-from stateproc.query_plans.node_states import ASSOCIATIONS, COUNT, node_states
+from stateproc.query_plans.node_states import node_states
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, read_plan
 from stateproc.query_plans.plan_matching import main_uid
+from stateproc.query_plans.state_parts import ASSOCIATIONS, COUNT
 from tests.helpers.flink.evolving_job import EvolvingJob, Feed, script, table
 
 pytestmark = pytest.mark.flink
@@ -34,6 +35,15 @@ FEEDS: dict[str, Feed] = {
     "offers": ("product STRING, id BIGINT, amount DOUBLE", "append"),
     "visits": ("customer BIGINT, id BIGINT, proc AS PROCTIME()", "append"),
     "pages": ("page STRING, customer BIGINT, proc AS PROCTIME()", "append"),
+    "kinds": (
+        "id BIGINT, tiny_one AS CAST(id AS TINYINT), small_one AS CAST(id AS SMALLINT), whole_one AS CAST(id AS INT), "
+        "costs AS CAST(id AS DECIMAL(10,2)), digits AS CAST(id AS DECIMAL(30,2)), share AS CAST(id AS FLOAT), "
+        "uneven AS MOD(id,2) = 1, born AS CAST('2024-01-0' || CAST(id AS STRING) AS DATE), "
+        "met AS CAST('2024-01-0' || CAST(id AS STRING) AS TIMESTAMP(3)), "
+        "known_since AS CAST('2024-01-0' || CAST(id AS STRING) AS TIMESTAMP(6))",
+        "append",
+    ),
+    "clicks": ("product STRING, amount DOUBLE, customer BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts", "append"),
 }
 FIRST: dict[str, list[tuple[Any, ...]]] = {
     "orders": [
@@ -46,11 +56,18 @@ FIRST: dict[str, list[tuple[Any, ...]]] = {
     "offers": [("tea", 1, 2.0), ("tea", 2, 3.0), ("tea", 3, 1.0), (None, 4, -1.5)],
     "visits": [(1, 1), (1, 2), (2, 3), (None, 4)],
     "pages": [("/a", 1), ("/b", 2), (None, 3)],
+    "kinds": [(1,), (2,), (2,), (None,)],
+    "clicks": [
+        ("tea", 10.0, 1, "2024-01-01T00:05:00"), ("tea", None, None, "2024-01-01T00:10:00"),
+        (None, 0.5, 3, "2024-01-01T00:20:00"), ("é🍵", 0.25, 0, "2024-01-01T01:00:00"),
+        ("tea", 4.0, 1, "2024-01-01T01:30:00"), ("tea", -0.0, 2, "2024-01-01T02:10:00"),
+        (None, 7.0, 3, "2024-01-01T02:30:00"),
+    ],
 }  # fmt: skip
 SECOND: dict[str, list[tuple[Any, ...]]] = {
     "orders": [
         (6, 1, "tea", 15.0), (8, 3, "tea", 1.5), (2, 1, "mate", 4.5), (10, 9, None, 2.0), (11, 7, "茶\0🍵", 8.0),
-        (13, 8, "x", 3.0),
+        (13, 8, "x", 3.0), (14, None, "late", 1.0),
     ],
     "payments": [(2, "card"), (6, "cash"), (5, "card"), (3, "card")],
     "customers": [(3, "Cid", "Rome"), (2, "Bea", "Rome"), (7, "Dee", "Oslo")],
@@ -58,6 +75,12 @@ SECOND: dict[str, list[tuple[Any, ...]]] = {
     "offers": [("tea", 5, 2.5), ("tea", 6, 9.0), (None, 7, 1.0)],
     "visits": [(2, 8), (3, 10), (None, 11)],
     "pages": [("/a", 9), ("/c", 8), (None, 7)],
+    "kinds": [(2,), (4,), (4,), (None,)],
+    "clicks": [
+        ("tea", 4.0, 2, "2024-01-01T02:40:00"), (None, None, 5, "2024-01-01T02:45:00"),
+        ("é🍵", 2.0, None, "2024-01-01T02:59:59.999"), ("new", 1.5, 1, "2024-01-01T03:00:00"),
+        ("tea", 1.0, 1, "2024-01-01T05:00:00"), ("last", 1.0, 1, "2024-01-09T00:00:00"),
+    ],
 }  # fmt: skip
 LOCAL = "SELECT customer, shop, title FROM customers AS c {} JOIN shops AS s ON c.city = s.city"
 NUMBERED = "SELECT {0} FROM (SELECT {0}, ROW_NUMBER() OVER (PARTITION BY {1}) AS r FROM {2}) WHERE r <= {3}"
@@ -73,6 +96,53 @@ def matched(rows: str, other: str, condition: str) -> str:
     """Rows with the number of their partners in another table."""
     number = f"SELECT count(*) FROM {other} AS other WHERE {condition}"
     return f"SELECT own.*, CAST(({number}) AS INT) AS {ASSOCIATIONS} FROM ({rows}) AS own"
+
+
+KINDS = {
+    "tiny_one": "CAST(id AS TINYINT)", "small_one": "CAST(id AS SMALLINT)", "whole_one": "CAST(id AS INT)",
+    "costs": "CAST(id AS DECIMAL(10,2))", "digits": "CAST(id AS DECIMAL(30,2))", "share": "CAST(id AS FLOAT)",
+    "uneven": "id % 2 = 1", "born": "CAST(concat('2024-01-0', CAST(id AS STRING)) AS DATE)",
+    "met": "CAST(CASE WHEN id > 0 THEN concat('2024-01-0', CAST(id AS STRING)) END AS TIMESTAMP)",
+    "known_since": "CAST(CASE WHEN id > 0 THEN concat('2024-01-0', CAST(id AS STRING)) END AS TIMESTAMP)",
+}  # fmt: skip
+"""The columns of kinds, as DuckDB and Spark compute them."""
+KINDS["born"] = KINDS["met"].replace("TIMESTAMP", "DATE")
+
+
+def seen(name: str, columns: str, *, counted: bool = False) -> str:
+    """The values of the last column that DISTINCT has seen in each group, and how often each is there."""
+    number = f", count(*) AS {COUNT}" if counted else ""
+    return f"SELECT {columns}{number} FROM {name} GROUP BY {columns}"
+
+
+WINDOWS = {
+    "TUMBLE": "TUMBLE(TABLE clicks, DESCRIPTOR(ts), INTERVAL '1' HOUR)",
+    "HOP": "HOP(TABLE clicks, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '3' HOUR)",
+    "CUMULATE": "CUMULATE(TABLE clicks, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '1' DAY)",
+}
+
+
+def windowed(kind: str, calls: str, key: str = "product, ") -> str:
+    columns = f"{key}window_start, window_end"
+    return f"SELECT {columns}, {calls} FROM TABLE({WINDOWS[kind]}) GROUP BY {columns}"
+
+
+HOUR = "date_trunc('hour', ts) + INTERVAL '1' HOUR"
+EMITTED = "CASE WHEN ts < TIMESTAMP '2024-01-01 02:00:00' THEN TIMESTAMP '2024-01-01 01:00:00' ELSE {} END"
+ENDS = {"TUMBLE": HOUR, "HOP": HOUR, "CUMULATE": EMITTED.format(HOUR)}
+END = {"TUMBLE": "window_end", "HOP": "slice_end", "CUMULATE": "slice_end"}
+WATERMARK = {"watermark": "SELECT max(ts) AS watermark FROM clicks"}
+
+
+def sliced(kind: str, calls: str, key: str = "product, ") -> str:
+    """Aggregates of the slices of windows, those of all windows that there ever were."""
+    read = f"SELECT *, {ENDS[kind]} AS {END[kind]} FROM clicks"
+    return f"SELECT {key}{END[kind]}{calls and ', '}{calls} FROM ({read}) GROUP BY {key}{END[kind]}"
+
+
+def seen_in(kind: str, column: str) -> str:
+    """The values of a column that DISTINCT has seen in each slice."""
+    return sliced(kind, "", f"product, {column}, ")
 
 
 # Sink → its columns, the query, and what its operators keep: from the sink on, each a statement for every state. What
@@ -134,6 +204,117 @@ QUERIES: dict[str, tuple[str, str, list[dict[str, str]]]] = {
             },
             {"accState": f"SELECT * FROM {OF_CUSTOMERS}"},
         ],
+    ),
+    "seen": (
+        "product STRING, people BIGINT, total DOUBLE, amounts BIGINT, n BIGINT",
+        "SELECT product, COUNT(DISTINCT customer) AS people, SUM(DISTINCT amount) AS total, "
+        "COUNT(DISTINCT amount) AS amounts, COUNT(*) AS n FROM orders GROUP BY product",
+        [{
+            "accState": "SELECT product, count(DISTINCT customer) AS people, sum(DISTINCT amount) AS total, "
+            "count(DISTINCT amount) AS amounts, count(*) AS n FROM orders GROUP BY product",
+            "distinctAcc_0": seen("orders", "product, customer"),
+            "distinctAcc_1": seen("orders", "product, amount"),
+        }],
+    ),
+    "seen_large": (
+        "product STRING, people BIGINT, mean DOUBLE",
+        "SELECT product, COUNT(DISTINCT customer) FILTER (WHERE amount > 4) AS people, AVG(DISTINCT amount) AS mean "
+        "FROM orders GROUP BY product",
+        [{
+            "accState": "SELECT product, count(DISTINCT CASE WHEN amount > 4 THEN customer END) AS people, "
+            "sum(DISTINCT amount) AS mean_sum, count(DISTINCT amount) AS mean_count FROM orders GROUP BY product",
+            "distinctAcc_0": seen("(SELECT * FROM orders WHERE amount > 4)", "product, customer"),
+            "distinctAcc_1": seen("orders", "product, amount"),
+        }],
+    ),
+    "seen_of_counts": (
+        "n BIGINT, totals BIGINT, people BIGINT",
+        f"SELECT n, COUNT(DISTINCT total) AS totals, SUM(DISTINCT customer) AS people FROM {OF_CUSTOMERS} GROUP BY n",
+        [
+            {
+                "accState": "SELECT n, count(DISTINCT total) AS totals, CAST(sum(DISTINCT customer) AS BIGINT) AS "
+                f"people, count(DISTINCT customer) AS people_count, count(*) AS row_count FROM {OF_CUSTOMERS} "
+                "GROUP BY n",
+                "distinctAcc_0": seen(OF_CUSTOMERS, "n, total", counted=True),
+                "distinctAcc_1": seen(OF_CUSTOMERS, "n, customer", counted=True),
+            },
+            {"accState": f"SELECT * FROM {OF_CUSTOMERS}"},
+        ],
+    ),
+    "seen_kinds": (
+        ", ".join(f"{name} BIGINT" for name in KINDS),
+        f"SELECT {', '.join(f'COUNT(DISTINCT {name}) AS {name}' for name in KINDS)} FROM kinds",
+        [{
+            "accState": f"SELECT {', '.join(f'count(DISTINCT {text}) AS {name}' for name, text in KINDS.items())} "
+            "FROM kinds",
+            **{
+                f"distinctAcc_{at}": f"SELECT DISTINCT {text} AS {name} FROM kinds"
+                for at, (name, text) in enumerate(KINDS.items())
+            },
+        }],
+    ),
+    "ends": (
+        "customer BIGINT, f STRING, l DOUBLE, words STRING, ids STRING",
+        "SELECT customer, FIRST_VALUE(product) AS f, LAST_VALUE(amount) AS l, LISTAGG(product) AS words, "
+        "LISTAGG(CAST(customer AS STRING), '; ') AS ids FROM orders GROUP BY customer",
+        [{
+            "accState": "SELECT CAST(c AS BIGINT) AS customer, f, CAST(l AS DOUBLE) AS l, ',' AS words_delimiter, "
+            "words, delimiter AS ids_delimiter, ids FROM (VALUES (1, 'tea', 4.5, 'tea,mate,mate', '; ', '1; 1; 1'), "
+            "(2, 'tea', 20, 'tea', '; ', '2; 2'), (NULL, NULL, -1, NULL, NULL, NULL), (8, 'x', NULL, 'x', '; ', '8')) "
+            "AS t (c, f, l, words, delimiter, ids) UNION ALL SELECT customer, min(product), min(amount), NULL, "
+            "min(product), '; ', '7' FROM orders WHERE customer = 7 GROUP BY customer"
+        }],
+    ),
+    "hours": (
+        "product STRING, s TIMESTAMP(3), e TIMESTAMP(3), total DOUBLE, people BIGINT, n BIGINT, most DOUBLE",
+        windowed(
+            "TUMBLE", "SUM(amount) AS total, COUNT(DISTINCT customer) AS people, COUNT(*) AS n, MAX(amount) AS most"
+        ),
+        [{
+            "window-aggs": sliced(
+                "TUMBLE",
+                "sum(amount) AS total, count(DISTINCT customer) AS people, count(*) AS n, max(amount) AS most",
+            ),
+            "distinctAcc_0": seen_in("TUMBLE", "customer"),
+            **WATERMARK,
+        }],
+    ),
+    "hops": (
+        "product STRING, s TIMESTAMP(3), e TIMESTAMP(3), total DOUBLE, people BIGINT",
+        windowed("HOP", "SUM(amount) AS total, COUNT(DISTINCT customer) AS people"),
+        [{
+            "window-aggs": sliced(
+                "HOP", "sum(amount) AS total, count(DISTINCT customer) AS people, count(*) AS row_count"
+            ),
+            "distinctAcc_0": seen_in("HOP", "customer"),
+            **WATERMARK,
+        }],
+    ),
+    "days": (
+        "product STRING, s TIMESTAMP(3), e TIMESTAMP(3), n BIGINT, least DOUBLE, people BIGINT",
+        windowed("CUMULATE", "COUNT(*) AS n, MIN(amount) AS least, COUNT(DISTINCT customer) AS people"),
+        [{
+            "window-aggs": sliced(
+                "CUMULATE", "count(*) AS n, min(amount) AS least, count(DISTINCT customer) AS people"
+            ),
+            "distinctAcc_0": seen_in("CUMULATE", "customer"),
+            **WATERMARK,
+        }],
+    ),
+    "hours_of_all": (
+        "s TIMESTAMP(3), e TIMESTAMP(3), mean DOUBLE, n BIGINT",
+        windowed("TUMBLE", "AVG(amount) AS mean, COUNT(amount) AS n", ""),
+        [{
+            "window-aggs": sliced(
+                "TUMBLE", "sum(amount) AS mean_sum, count(amount) AS mean_count, count(amount) AS n", ""
+            ),
+            **WATERMARK,
+        }],
+    ),
+    "hops_of_all": (
+        "s TIMESTAMP(3), e TIMESTAMP(3), n BIGINT",
+        windowed("HOP", "COUNT(*) AS n", ""),
+        [{"window-aggs": sliced("HOP", "count(*) AS n", ""), **WATERMARK}],
     ),
     "paid": (
         "id BIGINT, payer STRING",
@@ -262,16 +443,25 @@ def _scanned(node: PlanNode) -> str:
 def tables() -> dict[str, pa.Table]:
     """The first rows."""
     arrow = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "STRING": pa.string(), "VARCHAR(9)": pa.string()}
+    arrow["TIMESTAMP(3)"] = pa.timestamp("ms")
     found = {}
     for name, (columns, _) in FEEDS.items():
         parts = [one.split() for one in columns.split(", ") if " AS " not in one and not one.startswith("PRIMARY")]
         schema = pa.schema([(column, arrow[type_]) for column, type_, *_ in parts])
-        found[name] = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in FIRST[name]], schema)
+        columns_of = zip(*FIRST[name], strict=True)
+        found[name] = pa.table(
+            [pa.array(one).cast(type_) for one, type_ in zip(columns_of, schema.types, strict=True)], schema
+        )
     return found
 
 
-JOBS = {"1.20": ("1.20", ""), "2.3": ("2.3", ""), "2.3, a day": ("2.3", "SET 'table.exec.state.ttl' = '1 d';\n")}
-"""Releases, and how long state lives."""
+TWO_PHASES = """SET 'table.exec.state.ttl' = '1 d';
+SET 'table.exec.mini-batch.enabled' = 'true';
+SET 'table.exec.mini-batch.allow-latency' = '1 s';
+SET 'table.exec.mini-batch.size' = '100';
+"""
+JOBS = {"1.20": ("1.20", ""), "2.3": ("2.3", ""), "2.3, a day": ("2.3", TWO_PHASES)}
+"""Releases, and how long state lives; with it groups are aggregated in two phases."""
 
 
 @pytest.fixture(scope="module", params=JOBS)
@@ -313,7 +503,9 @@ def write(flink: EvolvingJob, session: SparkSession | None, target: str) -> None
 
 def test_queries_go_on_from_state_that_sql_computed(flink: EvolvingJob, spark: SparkSession) -> None:
     write(flink, None, "duckdb")
-    lives = {state.keyed.ttl for state in stateproc.open(flink.path("duckdb")).states if hasattr(state, "keyed")}
+    states = [state for state in stateproc.open(flink.path("duckdb")).states if hasattr(state, "keyed")]
+    # What windows keep has no time to live.
+    lives = {state.keyed.ttl for state in states if "window-aggregate" not in repr(state)}
     assert lives == {"ttl" in Path(flink.path("new.sql")).read_text()}
     write(flink, spark, "spark")
     feed(flink, SECOND)

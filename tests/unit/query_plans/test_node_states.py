@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from stateproc.errors import DuplicateKey, InvalidOption, InvalidRows, NotFound,
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.model.operator import Operator
 from stateproc.query_plans.node_rules import NODE_RULES, node_uids
-from stateproc.query_plans.node_states import Always, Column, NodeState, Pair, Part, node_states
+from stateproc.query_plans.node_states import node_states
 from stateproc.query_plans.plan_file import read_plan
+from stateproc.query_plans.state_parts import Always, Column, NodeState, Pair, Part, Record
 from stateproc.serializers import Serializer
 from tests.helpers.plan_parts import with_inputs
 from tests.helpers.planned_states import planned_job
@@ -61,9 +62,10 @@ def test_states_that_a_plan_declares_are_those_that_flink_wrote(release: str, ca
         assert {state.name: shown(state) for state in states} == found, uid
         assert all(state.ttl is False for state in states)
         compared[kind] = compared.get(kind, 0) + 1
-    wanted = {"global-group-aggregate", "deduplicate", "join"}
+    wanted = {"global-group-aggregate", "global-window-aggregate", "deduplicate", "join"}
     if case == "plain":
-        wanted = {"group-aggregate", "deduplicate", "join", "rank", "sort-limit", "limit", "changelog-normalize"}
+        wanted = {"group-aggregate", "window-aggregate", "deduplicate", "join", "rank", "sort-limit", "limit"}
+        wanted |= {"changelog-normalize"}
     if (release, case) == ("2.3", "plain"):
         wanted -= {"changelog-normalize"}  # It has a filter there.
     assert set(compared) == wanted and sum(compared.values()) > 3, compared
@@ -111,6 +113,8 @@ def fillable(release: str, case: str) -> list[str]:
 
 def flat(state: NodeState, row: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
+    if state.slices is not None:
+        found[state.slices.column] = list(row["namespace"].values())[1]
     assign(state.key, row["key"], found)
     if state.map_key is None:
         assign(state.value, row["value"], found)
@@ -121,6 +125,9 @@ def flat(state: NodeState, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def assign(part: Part, value: Any, found: dict[str, Any]) -> None:
+    if isinstance(part, Record) and part.ordered:
+        own = dict(zip(part.columns, value.values(), strict=True))
+        value = {name: next(iter(one.values())) if name in part.ordered else one for name, one in own.items()}
     if isinstance(part, Pair):
         first, second = value.values()
         assign(part.first, first, found)
@@ -131,8 +138,19 @@ def assign(part: Part, value: Any, found: dict[str, Any]) -> None:
         found |= dict(zip(part.columns, value.values(), strict=True))
 
 
+def has_slices(release: str, case: str, uid: str) -> bool:
+    return any(state.slices is not None for state in known_states(release, case, uid))
+
+
 def rows_of(operator: Any, state: str, maps: bool) -> list[dict[str, Any]]:
-    return operator.state(state).to_arrow(flatten=maps).to_pylist()
+    return [timeless(row) for row in operator.state(state).to_arrow(flatten=maps).to_pylist()]
+
+
+def timeless(value: Any) -> Any:
+    """A row without the times at which the values of FIRST_VALUE and LAST_VALUE came."""
+    if not isinstance(value, dict):
+        return value
+    return {name: 0 if name in ("firstOrder", "lastOrder") else timeless(part) for name, part in value.items()}
 
 
 @pytest.mark.parametrize(("release", "case", "uid"), [(*job, uid) for job in JOBS for uid in fillable(*job)])
@@ -145,6 +163,9 @@ def test_rows_under_the_names_of_the_plan_fill_the_same_state(
     for state in known_states(release, case, uid):
         maps = state.map_key is not None
         expected[state.name] = sorted(map(repr, rows_of(operator, state.name, maps)))
+        if state.rows is not None:
+            assert not expected[state.name]
+            continue
         rows = [flat(state, row) for row in rows_of(names, state.name, maps)]
         assert len(rows) == len(expected[state.name])
         types = {name: pa.array([row[name] for row in rows]).type for name in state.columns if rows}
@@ -152,12 +173,19 @@ def test_rows_under_the_names_of_the_plan_fill_the_same_state(
             [dict(reversed(row.items())) for row in rows],
             pa.schema([(name, types.get(name, pa.int64())) for name in reversed(state.columns)]),
         )
+    queues = ["_timer_state/event_window-timers"] if has_slices(release, case, uid) else []
+    if queues:
+        watermark = operator.state("watermark").to_arrow().column("value")
+        frames["watermark"] = pa.table({"watermark": watermark.combine_chunks().unique()})
+        expected |= {name: sorted(map(repr, rows_of(operator, name, False))) for name in queues}
     given: Any = frames if len(frames) > 1 else next(iter(frames.values()))
     made = OperatorBootstrap.from_plan(job.path / "plan.json", uid, given)
     writer = SavepointWriter.new_savepoint(None).with_operator(uid, made).with_max_parallelism(8)
     writer.with_flink_version(release).write(tmp_path / "filled")
     filled = stateproc.open(tmp_path / "filled").operator(operator_id(uid))
     assert declared(filled) == declared(operator)
+    if queues:
+        assert {row["value"] for row in filled.state("watermark").to_arrow().to_pylist()} == {*watermark.to_pylist()}
     for name, wanted in expected.items():
         assert sorted(map(repr, rows_of(filled, name, "map" in str(filled.state(name).kind)))) == wanted
 
@@ -184,7 +212,11 @@ def values(operator: Any, state: str) -> list[Any]:
     [
         ("1_calc", pa.table({}), NotFound, r"no operator '1_calc' in the plan.*(?s:.)*40_group-aggregate"),
         ("95_interval-join", pa.table({}), UnsupportedSnapshot, "its states are not filled from rows"),
-        ("6_group-aggregate", pa.table({}), UnsupportedSnapshot, r"COUNT\(DISTINCT id\) has an accumulator"),
+        ("6_group-aggregate", pa.table({}), InvalidOption, "{'accState': rows, 'distinctAcc_0': rows}"),
+        ("34_group-aggregate", pa.table({}), UnsupportedSnapshot, r"COLLECT\(id\) has an accumulator"),
+        ("196_window-aggregate", pa.table({}), UnsupportedSnapshot, "only those of TUMBLE, HOP and CUMULATE"),
+        ("212_group-window-aggregate", pa.table({}), UnsupportedSnapshot, "its states are not filled from rows"),
+        ("189_window-aggregate", pa.table({}), InvalidOption, "{'window-aggs': rows, 'watermark': rows}"),
         ("10_group-aggregate", pa.table({}), UnsupportedSnapshot, r"MIN\(name\) has an accumulator"),
         ("118_deduplicate", pa.table({}), UnsupportedSnapshot, "the first row by its time"),
         ("147_rank", pa.table({}), UnsupportedSnapshot, "of TopN only"),
@@ -257,6 +289,104 @@ def test_a_number_of_rows_is_at_least_one(count: int | None, tmp_path: Path) -> 
     left = pa.table({"id": [1, 2], "count": pa.array([1, count], pa.int32())})
     with pytest.raises(InvalidRows, match=f"column 'count'.* {count} in row 1"):
         filled(JOIN, SIDES | {"left-records": left}, tmp_path)
+
+
+SEEN, TUMBLE, HOP, CUMULATE = (
+    "6_group-aggregate",
+    "183_window-aggregate",
+    "189_window-aggregate",
+    "192_window-aggregate",
+)
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(f"2024-01-01T{text}")
+
+
+def test_distinct_has_seen_null_in_a_state_of_its_own(tmp_path: Path) -> None:
+    totals = {"customer": [1], "product": ["tea"], "n": [3], "total": [1.0], "largest": [1.0], "mean_sum": [3]}
+    rows = {
+        "accState": pa.table(totals | {"mean_count": [3], "ids": [2]}),
+        "distinctAcc_0": pa.table({"customer": [1] * 3, "product": ["tea"] * 3, "id": [4, 5, None]}),
+    }
+    batches = rows["distinctAcc_0"].to_batches()
+    stream = pa.RecordBatchReader.from_batches(batches[0].schema, batches)
+    made = filled(SEEN, rows | {"distinctAcc_0": stream}, tmp_path)
+    assert made.state("distinctAcc_0").to_arrow().to_pylist()[0]["value"] == [(4, 1), (5, 1)]
+    assert values(made, "distinctAcc_0_null_state") == [1]
+    with pytest.raises(NotFound, match="no column 'id'"):
+        filled(SEEN, rows | {"distinctAcc_0": rows["accState"]}, tmp_path / "absent")
+    with pytest.raises(DuplicateKey):
+        filled(SEEN, rows | {"distinctAcc_0": pa.concat_tables([rows["distinctAcc_0"]] * 2)}, tmp_path / "twice")
+
+
+def hops(ends: list[Any], watermark: Any, column: str = "slice_end") -> dict[str, pa.Table]:
+    n = len(ends)
+    rows = {"product": ["tea"] * n, "largest": [*map(float, range(n))], "row_count": [1] * n, "total": [1.0] * n}
+    return {
+        "window-aggs": pa.table(rows | {column: pa.array(ends)}),
+        "watermark": pa.table({"watermark": pa.array(watermark, pa.timestamp("ms"))}),
+    }
+
+
+def timers(operator: Any) -> list[tuple[Any, str]]:
+    found = operator.state("_timer_state/event_window-timers").to_arrow().to_pylist()
+    ends = [list(row["namespace"].values())[1].replace(tzinfo=timezone.utc) for row in found]
+    assert [row["timestamp"] for row in found] == [round(end.timestamp() * 1000) - 1 for end in ends]
+    return sorted((row["key"]["product"], f"{end:%H:%M}") for row, end in zip(found, ends, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("watermark", "left", "due"),
+    [
+        (None, 4, ["00:01", "00:02", "00:03", "00:06"]),
+        ("00:00:59.998", 4, ["00:01", "00:02", "00:03", "00:06"]),
+        ("00:00:59.999", 4, ["00:02", "00:03", "00:06"]),
+        ("00:02:59.998", 4, ["00:03", "00:06"]),
+        ("00:02:59.999", 3, ["00:04", "00:06"]),
+        ("00:05", 1, ["00:06"]),
+        ("00:06", 1, ["00:07"]),
+        ("00:09", 0, []),
+    ],
+)
+def test_slices_are_left_out_after_their_last_window_and_have_a_timer_for_the_next(
+    watermark: str | None, left: int, due: list[str], tmp_path: Path
+) -> None:
+    """Windows of three minutes begin each minute."""
+    ends = [at("00:01"), at("00:02"), at("00:03"), at("00:06")]
+    made = filled(HOP, hops(ends, [watermark and at(watermark)]), tmp_path)
+    assert len(values(made, "window-aggs")) == left
+    assert timers(made) == [("tea", time) for time in due]
+    assert made.state("watermark").to_arrow().num_rows == (watermark is not None)
+
+
+@pytest.mark.parametrize(
+    ("uid", "rows", "error", "text"),
+    [
+        (HOP, hops([at("00:01:30")], []), InvalidRows, "ends at 1704067290000 ms is not one of the query's"),
+        (HOP, hops([at("00:01"), None], []), InvalidRows, "'slice_end' cannot be null, and is in row 1"),
+        (HOP, hops([at("00:01:00.000001")], []), InvalidRows, "a time that is no millisecond"),
+        (HOP, hops(["00:01"], []), InvalidOption, "'slice_end' is string, where the end of a window"),
+        (HOP, hops([at("00:01")], [at("00:01")] * 2), InvalidOption, "2 rows with a watermark"),
+        (HOP, hops([at("00:01")], [], "window_end"), NotFound, "no column 'slice_end'"),
+        (HOP, {"window-aggs": hops([], [])["watermark"]}, InvalidOption, "watermark of operator .* has no rows"),
+        (CUMULATE, hops([at("00:02")], [at("00:05")]), InvalidRows, "was emitted, so that its slices are one"),
+    ],
+)
+def test_slices_that_a_query_does_not_have_are_refused(
+    uid: str, rows: Any, error: type[Exception], text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=text):
+        filled(uid, rows, tmp_path)
+
+
+def test_slices_of_a_window_that_cumulates_are_merged_into_the_first(tmp_path: Path) -> None:
+    """Windows of an hour, that are emitted each minute."""
+    made = filled(CUMULATE, hops([at("00:01"), at("00:07"), at("00:58")], [at("00:05")]), tmp_path)
+    assert len(values(made, "window-aggs")) == 3
+    assert timers(made) == [("tea", "00:06"), ("tea", "00:07"), ("tea", "00:58")]
+    closed = filled(CUMULATE, hops([at("00:02"), at("01:01")], [at("01:00")]), tmp_path / "closed")
+    assert timers(closed) == [("tea", "01:01")]
 
 
 def test_rows_of_a_sort_key_are_not_null(tmp_path: Path) -> None:

@@ -1,0 +1,198 @@
+"""What the states of a node's operator consist of, as columns of the rows that fill them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from stateproc import types
+from stateproc.errors import UnsupportedSnapshot
+from stateproc.query_plans.plan_file import PlanNode, row_type_types, unique_names
+from stateproc.query_plans.row_conversion import column_type
+from stateproc.serializers import Serializer
+from stateproc.serializers.table.logical_types import LogicalType
+
+PROCTIME = "PROCTIME"
+COUNT, ASSOCIATIONS, ROWS = "count", "associations", "rows"
+"""Columns that are not those of the query: how often a row is there, how many partners it has, rows of one sort key."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A row.
+
+    Attributes:
+        columns: The columns that it is made of.
+        types: Their types.
+        initial: The columns in which another value stands for null: accumulators that begin with it, and stay null
+            otherwise. That value: 0, or the delimiter of LISTAGG.
+        ordered: The columns that are the first field of a row, whose second says when they came: 0, or this number
+            where they are null.
+    """
+
+    columns: tuple[str, ...]
+    types: tuple[LogicalType, ...]
+    initial: Mapping[str, int | str] = field(default_factory=dict)
+    ordered: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def given(self) -> tuple[str | None, ...]:
+        """The columns that rows give; None for those that are null in state: processing times, and views."""
+        return tuple(
+            None if type_.attribute == PROCTIME or type_.kind == "RAW" else name
+            for name, type_ in zip(self.columns, self.types, strict=True)
+        )
+
+    def type_of(self, column: str) -> LogicalType:
+        """Return the type of a column."""
+        return self.types[self.columns.index(column)]
+
+    @property
+    def serializer(self) -> Serializer:
+        """RowDataSerializer."""
+        return types.RowData([(f"f{at}", type_) for at, type_ in enumerate(self.types)])
+
+
+@dataclass(frozen=True)
+class Column:
+    """A single column, never null; ``default``: what it is in rows that do not have it, None where rows need it;
+    ``least``: the least that it can be, if it is a number of rows."""
+
+    name: str
+    serializer: Serializer
+    default: int | None = None
+    least: int | None = None
+
+
+@dataclass(frozen=True)
+class Always:
+    """A value that is the same in all rows."""
+
+    value: bool | int
+    serializer: Serializer
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A Tuple2."""
+
+    first: Part
+    second: Part
+
+    @property
+    def serializer(self) -> Serializer:
+        """TupleSerializer."""
+        return types.Tuple(self.first.serializer, self.second.serializer)
+
+
+Part: TypeAlias = "Record | Column | Always | Pair"
+
+
+def columns_of(part: Part) -> tuple[str, ...]:
+    """Return the columns that a part is made of."""
+    if isinstance(part, Record):
+        return tuple(name for name in part.given if name is not None)
+    if isinstance(part, Pair):
+        return (*columns_of(part.first), *columns_of(part.second))
+    return (part.name,) if isinstance(part, Column) else ()
+
+
+def defaults(part: Part) -> tuple[str, ...]:
+    """Return the columns of a part that rows need not have."""
+    if isinstance(part, Pair):
+        return (*defaults(part.first), *defaults(part.second))
+    return (part.name,) if isinstance(part, Column) and part.default is not None else ()
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """A state that the operator of a node declares.
+
+    Attributes:
+        name: Its name.
+        key: The key, of the columns of the rows that fill this state.
+        value: The value; of a map an entry's.
+        map_key: The key of an entry; None of a value state.
+        ttl: Whether it has a time to live; None where the plan does not say.
+        rows: The state whose rows fill this one, too: those in which the column `split` is null. The other state has
+            those in which it is not.
+        split: This column.
+        slices: What its namespaces are, of windows.
+    """
+
+    name: str
+    key: Record
+    value: Part
+    map_key: Part | None = None
+    ttl: bool | None = None
+    rows: str | None = None
+    split: str | None = None
+    slices: Slices | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that its rows need, each once."""
+        parts = [self.key, *([] if self.map_key is None else [self.map_key]), self.value]
+        ends = [] if self.slices is None else [self.slices.column]
+        names = [*(name for part in parts for name in columns_of(part)), *ends]
+        return tuple(dict.fromkeys(names if self.split is None else [*names, self.split]))
+
+
+@dataclass(frozen=True)
+class Slices:
+    """The slices of windows, by which their aggregates are kept, in milliseconds.
+
+    Attributes:
+        column: The column of their ends, which are the namespaces.
+        step: How far one end is from the next.
+        offset: Where ends are counted from.
+        size: How long a window is; its last slice ends with it.
+        cumulates: Whether the slices of a window whose results were emitted are one with its first slice.
+    """
+
+    column: str
+    step: int
+    offset: int
+    size: int
+    cumulates: bool = False
+
+
+def unsupported(node: PlanNode, why: str) -> UnsupportedSnapshot:
+    return UnsupportedSnapshot(
+        f"{node.label}: {why}",
+        advice="let the operator begin without state, or let the job build it from its sources",
+    )
+
+
+def input_rows(node: PlanNode, index: int = 0) -> Record:
+    """Return the rows that a node reads."""
+    names = node.input(index)
+    return _record(node, names, row_type_types(node.sources[index].attributes.get("outputType")))
+
+
+def _record(node: PlanNode, names: Sequence[str], written: Sequence[Any]) -> Record:
+    own = zip(names, written, strict=False)  # What is written as SQL ends with the row's own nullability.
+    return Record(tuple(map(str, names)), tuple(column_type(node, name, type_) for name, type_ in own))
+
+
+def input_columns(node: PlanNode, positions: Any) -> Record:
+    """Return those columns of the rows that a node reads whose positions are listed; others may be of any type."""
+    names = node.input()
+    written = row_type_types(node.sources[0].attributes.get("outputType"))
+    chosen = node.chosen(names, positions)
+    if not isinstance(written, list) or len(written) < len(names):
+        raise node.error("its input has no type for each column")
+    return _record(node, chosen, [written[at] for at in positions or []])
+
+
+def picked(node: PlanNode, rows: Record, positions: Any) -> Record:
+    """Return those columns of rows whose positions are listed."""
+    types_ = dict(zip(rows.columns, rows.types, strict=True))
+    chosen = node.chosen(rows.columns, positions)
+    return Record(chosen, tuple(types_[name] for name in chosen))
+
+
+def beside(rows: Record, name: str) -> str:
+    """Return a name for a column beside those of the query: one that comes twice gets ``_1``."""
+    return unique_names((*rows.columns, name))[-1]

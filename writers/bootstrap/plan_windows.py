@@ -1,0 +1,179 @@
+"""Say which slices of a SQL window aggregate are open at a watermark, and which timers they have.
+
+    window-aggs                     per key and slice, whose end in milliseconds is the namespace
+    _timer_state/event_window-timers  per key at the end of its next window less 1 ms; the namespace is that end
+    watermark                       union list: the watermark, by which the operator knows rows that come late
+
+A window is emitted when the watermark reaches its end less 1 ms. A slice is dropped with its last window: at its own
+end in windows that do not overlap, later in HOP and CUMULATE. The slices of a CUMULATE window that was emitted are
+merged into its first slice.
+
+Sources: SliceAssigners, WindowAggOperator (before Flink 1.20: SlicingWindowOperator), AbstractSliceWindowAggProcessor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stateproc.codec.arrow_arrays import null_rows, numbers_of, values_array
+from stateproc.errors import InvalidOption, InvalidRows
+from stateproc.query_plans.state_parts import Slices
+from stateproc.writers.bootstrap.arrow_frames import arrow_batches
+from stateproc.writers.bootstrap.frame_columns import collected, columns_of, is_spark, rows_like
+from stateproc.writers.bootstrap.keyed_encoder import KEY, NAMESPACE, TIMESTAMP, VALUE
+from stateproc.writers.bootstrap.state_registration import check_time, column_type
+
+WATERMARK = "watermark"
+NOT_OPEN = "the slice that ends at {} is not one of the query's: ends are {} ms from each other, from {} ms on"
+NOT_MERGED = (
+    "the window that ends at {} was emitted, so that its slices are one with the first slice of the longest window: "
+    "give their rows as one, at the end of that slice"
+)
+_NONE = -(2**62)
+"""Before all times: no watermark."""
+Longs = npt.NDArray[np.int64]
+
+
+def watermark_of(frame: Any) -> int | None:
+    """Return the watermark in milliseconds, of a row; None if there is no row, or it is null.
+
+    Raises:
+        InvalidOption: There are several.
+    """
+    check_time(frame, WATERMARK, WATERMARK, "a watermark")
+    found = collected(_in_millis(frame), {WATERMARK: WATERMARK})
+    if len(found) > 1:
+        raise InvalidOption(f"there are {len(found)} rows with a watermark", advice="give one, the smallest of them")
+    return None if not found or found[0][WATERMARK] is None else int(found[0][WATERMARK])
+
+
+def watermark_rows(frame: Any, watermark: int | None) -> Any:
+    """Return the rows of the operator's state with the watermark, as an object of the library of ``frame``."""
+    return rows_like(frame, [] if watermark is None else [(watermark,)], pa.schema([(VALUE, pa.int64())]))
+
+
+def open_slices(frame: Any, slices: Slices, watermark: int | None) -> Any:
+    """Return the rows of slices that are open, with their ends in milliseconds.
+
+    Args:
+        frame: The rows.
+        slices: What slices there are.
+        watermark: The watermark in milliseconds; None for none.
+
+    Raises:
+        NotFound: The column of ends is missing.
+        InvalidRows: An end is null, or that of no slice, or of one that is merged into another. Spark has an error of
+            its own, when it computes the rows.
+    """
+    check_time(frame, slices.column, "window-aggs", "the end of a window")
+    now = _NONE if watermark is None else watermark
+    if is_spark(frame):
+        from stateproc.writers.bootstrap.spark_slices import open_rows  # Lazy: only where Spark is imported.
+
+        return open_rows(frame, slices, now)
+    names = list(columns_of(frame).names)  # type: ignore[union-attr]
+    batches = [_open(batch, slices, now) for batch in arrow_batches(frame, names)]
+    if batches:
+        return pa.Table.from_batches(batches)
+    empty = pa.RecordBatch.from_arrays([pa.nulls(0, column_type(frame, name, "").arrow) for name in names], names)
+    return pa.Table.from_batches([_open(empty, slices, now)])
+
+
+def slice_timers(rows: Any, slices: Slices, watermark: int | None) -> Any:
+    """Return the timers of open slices: rows of keys, namespaces and times, each once.
+
+    Args:
+        rows: Rows with the columns of keys and namespaces.
+        slices: What slices there are.
+        watermark: The watermark in milliseconds; None for none.
+    """
+    now = _NONE if watermark is None else watermark
+    if is_spark(rows):
+        from stateproc.writers.bootstrap.spark_slices import timer_rows  # Lazy: only where Spark is imported.
+
+        return timer_rows(rows, slices, now)
+    made = []
+    for batch in rows.to_batches():
+        ends = numbers_of(batch.column(NAMESPACE))
+        due = np.where(ends - 1 > now, ends, ends + ((now + 1 - ends) // slices.step + 1) * slices.step)
+        fields = [batch.column(KEY), values_array(due), values_array(due - 1)]
+        made.append(pa.RecordBatch.from_arrays(fields, [KEY, NAMESPACE, TIMESTAMP]))
+    schema = pa.schema([rows.schema.field(KEY), (NAMESPACE, pa.int64()), (TIMESTAMP, pa.int64())])
+    table = pa.Table.from_batches(made, schema)
+    return table if slices.size == slices.step else _distinct(table)
+
+
+def _distinct(timers: pa.Table) -> pa.Table:
+    """Return timers, each once."""
+    key = timers.column(KEY).combine_chunks()
+    parts = {f"k{at}": key.field(at) for at in range(key.type.num_fields)}
+    flat = pa.table({**parts, NAMESPACE: timers.column(NAMESPACE)})
+    try:
+        once = flat.group_by(flat.column_names, use_threads=False).aggregate([])
+    except pa.ArrowNotImplementedError as error:
+        raise InvalidOption(
+            f"windows that overlap, by keys of the types {', '.join(str(part.type) for part in parts.values())}",
+            advice="give the rows as a DataFrame of Spark, or let the operator begin without state",
+        ) from error
+    columns = [once.column(name).combine_chunks() for name in parts]
+    fields = [pa.field(f"f{at}", column.type) for at, column in enumerate(columns)]
+    keys = pa.Array.from_buffers(pa.struct(fields), len(once), [None], children=columns)
+    due = numbers_of(once.column(NAMESPACE).combine_chunks())
+    return pa.table({KEY: keys, NAMESPACE: values_array(due), TIMESTAMP: values_array(due - 1)})
+
+
+def _in_millis(frame: Any) -> Any:
+    """Return a watermark as milliseconds."""
+    if is_spark(frame):
+        from stateproc.writers.bootstrap.spark_slices import in_millis  # Lazy: only where Spark is imported.
+
+        return in_millis(frame, WATERMARK)
+    batches = list(arrow_batches(frame, [WATERMARK]))
+    columns = [values_array(_millis(batch.column(0), WATERMARK)) for batch in batches if not batch.column(0).null_count]
+    nulls = sum(batch.num_rows for batch in batches if batch.column(0).null_count)
+    return pa.table({WATERMARK: pa.chunked_array([*columns, pa.nulls(nulls, pa.int64())], pa.int64())})
+
+
+def _millis(column: pa.Array, name: str) -> Longs:
+    """Return times as milliseconds. Raises InvalidRows for null and finer times."""
+    if column.null_count:
+        row = int(np.flatnonzero(null_rows(column))[0])
+        raise InvalidRows(f"column '{name}' cannot be null, and is in row {row} of a batch", advice="drop such rows")
+    if pa.types.is_timestamp(column.type):
+        try:
+            column = column.cast(pa.timestamp("ms", column.type.tz)).cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            raise InvalidRows(f"column '{name}' has a time that is no millisecond", advice="fix it") from error
+    return numbers_of(column).astype(np.int64)
+
+
+def _open(batch: pa.RecordBatch, slices: Slices, now: int) -> pa.RecordBatch:
+    ends = _millis(batch.column(slices.column), slices.column)
+    wrong = np.flatnonzero((ends - slices.offset) % slices.step != 0)
+    if len(wrong):
+        raise InvalidRows(
+            NOT_OPEN.format(f"{ends[wrong[0]]} ms", slices.step, slices.offset),
+            advice=f"compute {slices.column} as the query does: TUMBLE, HOP and CUMULATE say how long windows are",
+        )
+    first = _first_ends(ends, slices)
+    last = first - slices.step + slices.size if slices.cumulates else ends + slices.size - slices.step
+    is_open = last - 1 > now
+    merged = np.flatnonzero(is_open & slices.cumulates & (ends - 1 <= now) & (ends != first))
+    if len(merged):
+        raise InvalidRows(
+            NOT_MERGED.format(f"{ends[merged[0]]} ms"),
+            advice=f"GROUP BY CASE WHEN {slices.column} is not after the watermark THEN the first end ELSE "
+            f"{slices.column} END",
+        )
+    at = batch.schema.get_field_index(slices.column)
+    arrays = [values_array(ends) if index == at else column for index, column in enumerate(batch.columns)]
+    return pa.RecordBatch.from_arrays(arrays, batch.schema.names).filter(pa.array(is_open))
+
+
+def _first_ends(ends: Longs, slices: Slices) -> Longs:
+    """Return the ends of the first slices of the longest windows that these slices are in."""
+    return (ends - 1 - slices.offset) // slices.size * slices.size + slices.offset + slices.step

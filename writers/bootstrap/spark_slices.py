@@ -1,0 +1,76 @@
+"""The open slices of SQL windows and their timers as DataFrames of Spark; `plan_windows` says what they are."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegralType, TimestampNTZType
+
+from stateproc.query_plans.state_parts import Slices
+from stateproc.writers.bootstrap.keyed_encoder import KEY, NAMESPACE, TIMESTAMP
+from stateproc.writers.bootstrap.spark_frames import column_named
+
+_TEXT = "$text"
+
+
+def in_millis(frame: DataFrame, name: str) -> DataFrame:
+    """Return a column of times, as milliseconds."""
+    return frame.select(_millis(frame, name).alias(name))
+
+
+def open_rows(frame: DataFrame, slices: Slices, now: int) -> DataFrame:
+    """Return the rows of slices that are open, with their ends in milliseconds."""
+    end, step, size = _millis(frame, slices.column), _long(slices.step), _long(slices.size)
+    is_end = F.pmod(end - _long(slices.offset), step) == _long(0)
+    if not slices.cumulates:
+        last, is_own = end + size - step, F.lit(True)
+    else:
+        first = end - F.pmod(end - _long(1 + slices.offset), size) - _long(1) + step
+        last = first - step + size
+        is_own = (end - _long(1) > _long(now)) | (end == first) | (last - _long(1) <= _long(now))
+    right = F.coalesce(is_end & is_own, F.lit(False))
+    text = F.concat(
+        F.lit(
+            f"column '{slices.column}': no end of a slice of the query's windows, or of one whose window was emitted: "
+        ),
+        F.coalesce(end.cast("string"), F.lit("null")),
+    )
+    own = {slices.column: F.when(right, end).otherwise(F.raise_error(text).cast("long"))}
+    return frame.withColumns(own).filter(_last(column_named(slices.column), slices) - _long(1) > _long(now))
+
+
+def _last(end: Column, slices: Slices) -> Column:
+    """Return the end of the last window that a slice is in."""
+    if not slices.cumulates:
+        return end + _long(slices.size - slices.step)
+    return end - _long(1) - F.pmod(end - _long(1 + slices.offset), _long(slices.size)) + _long(slices.size)
+
+
+def timer_rows(rows: DataFrame, slices: Slices, now: int) -> DataFrame:
+    """Return the timers of open slices, each once."""
+    end, step = F.col(NAMESPACE), _long(slices.step)
+    later = end + (F.floor((_long(now + 1) - end) / step).cast("long") + _long(1)) * step
+    due = F.when(end - _long(1) > _long(now), end).otherwise(later)
+    timers = rows.select(KEY, due.alias(NAMESPACE), (due - _long(1)).alias(TIMESTAMP))
+    if slices.size == slices.step:
+        return timers
+    # Spark groups -0.0 with 0.0, which Flink distinguishes: as text they differ.
+    groups = timers.groupBy(KEY, NAMESPACE, TIMESTAMP, F.to_json(F.struct(KEY)).alias(_TEXT))
+    return groups.agg(F.first(KEY).alias("$key")).select(F.col("`$key`").alias(KEY), NAMESPACE, TIMESTAMP)
+
+
+def _millis(frame: DataFrame, name: str) -> Column:
+    """Return a column of times as milliseconds; timestamps without time zone are taken for UTC."""
+    column, kind = column_named(name), frame.schema[name].dataType
+    if isinstance(kind, IntegralType):
+        return column.cast("long")
+    if isinstance(kind, TimestampNTZType):
+        column = F.to_timestamp_ltz(F.concat(column.cast("string"), F.lit("Z")))
+    micros = F.unix_micros(column)
+    text = F.concat(F.lit(f"column '{name}' has a time that is no millisecond: "), column.cast("string"))
+    whole = F.pmod(micros, _long(1000)) == _long(0)
+    return F.when(whole | column.isNull(), F.unix_millis(column)).otherwise(F.raise_error(text).cast("long"))
+
+
+def _long(value: int) -> Column:
+    return F.lit(value).cast("long")
