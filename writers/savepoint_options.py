@@ -10,6 +10,7 @@ from stateproc.flink_versions import release
 from stateproc.keygroups.operator_ids import matching_operator_id, operator_id
 from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.reports.pending import pending
+from stateproc.serializers.flinkx.scala_api import FLINK_SCALA_API
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.commit.commit import CommitHooks
 from stateproc.writers.formats.keyed_formats import OutputFormat
@@ -118,6 +119,23 @@ class SavepointOptions:
         for operator in self._operators.values():
             if isinstance(operator, ExistingOperator):
                 operator.edits.cdc_classes = True
+        return self
+
+    def with_scala_types(self, to: Literal["flink-scala-api"]) -> Self:
+        """Convert types of Flink's Scala API, which Flink 2 does not have.
+
+        Args:
+            to: what the job that restores the savepoint has for them: ``flink-scala-api`` (org.apache.flinkx), 2.0 and
+                later.
+
+        Raises:
+            InvalidOption: another value.
+        """
+        if to != FLINK_SCALA_API:
+            raise InvalidOption(f"types of Scala of {to!r}", advice=f"there is {FLINK_SCALA_API!r}")
+        for operator in self._operators.values():
+            if isinstance(operator, ExistingOperator):
+                operator.edits.scala = to
         return self
 
     def with_storage_options(self, options: Mapping[str, Any]) -> Self:

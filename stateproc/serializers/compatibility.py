@@ -6,6 +6,7 @@ The interface is in `core/compatibility.py`. A family's rules are in its package
 from __future__ import annotations
 
 import stateproc.serializers.avro.compatibility
+import stateproc.serializers.flinkx.compatibility
 import stateproc.serializers.java.compatibility
 import stateproc.serializers.kryo.compatibility
 import stateproc.serializers.pojo.compatibility

@@ -331,10 +331,17 @@ class Upgrade:
         "3.1: the job goes from Flink CDC before 3.1 to 3.1 or later, whose classes have other names",
         default=None,
     )
+    scala: str | None = change_field(
+        one_of("flink-scala-api"),
+        "what the job has in Flink 2 for types of Flink's Scala API: flink-scala-api 2.0 or later",
+        default=None,
+    )
 
     def apply(self, writer: SavepointWriter) -> None:
         """Set the release. Raises InvalidOption."""
         writer.with_flink_version(self.flink_version)
+        if self.scala is not None:
+            writer.with_scala_types(self.scala)  # type: ignore[arg-type]
         if self.flink_cdc is not None:
             writer.with_flink_cdc_classes()
 

@@ -51,8 +51,8 @@ CHANGES: tuple[ChangeDefinition, ...] = (
         Upgrade,
         "write metadata and serializers as another Flink release does",
         ("upgrade",),
-        ("--flink-version 2.3", "--flink-version 1.20 --flink-cdc 3.1"),
-        {"flink_version": "2.3", "flink_cdc": "3.1"},
+        ("--flink-version 2.3", "--flink-version 2.3 --scala flink-scala-api"),
+        {"flink_version": "2.3", "flink_cdc": "3.1", "scala": "flink-scala-api"},
     ),
     ChangeDefinition(
         "rename-operator",

@@ -149,14 +149,14 @@ def _own_changes(name: str, operator: ExistingOperator, count: bool) -> Iterator
 
 
 def _conversions(info: StateMetaInfo, operator: ExistingOperator, release: Release) -> Iterator[str]:
-    """Yield what changes in a keyed state for the release's Kryo."""
+    """Yield what changes in a keyed state for the release's Kryo, or for flink-scala-api."""
     upgrade = operator.upgrade(release)
     conversion = operator.conversion(info.name, release)
     if conversion is not None and upgrade is not None:
         yield conversion.reason
         yield from upgrade.taken_types(info)
-    elif upgrade is not None and upgrade.info(info) is not info:
-        yield f"registrations of Kryo as in Flink {release}"
+    elif upgrade is not None and (reason := upgrade.header_reason(info)) is not None:
+        yield reason
 
 
 def _kind_of(info: StateMetaInfo) -> str:
@@ -314,7 +314,7 @@ def _planned(item: ScaledOperator, settings: WriteSettings) -> PlannedOperator:
     operator_state = edited_operator_state(operator, kept, item.parallelism, settings.release)
     spec = operator.spec(settings.release, item.parallelism, item.max_parallelism, keyed=item.keyed)
     if spec.keyed is not None:
-        operator.check_entries(spec)
+        operator.check_entries(spec, settings.release)
     return PlannedOperator(item, spec, kept, operator_state)
 
 

@@ -51,7 +51,13 @@ from stateproc.writers.rewrite.kryo_conversion import (
     has_kryo,
     is_convertible,
 )
-from stateproc.writers.rewrite.kryo_versions import check_kryo, check_kryo_rows, has_kryo_keyed
+from stateproc.writers.rewrite.kryo_versions import (
+    check_kryo,
+    check_kryo_rows,
+    check_scala,
+    has_kryo_keyed,
+    has_scala_keyed,
+)
 from stateproc.writers.rewrite.merged_header import MergedHeader, merged_header, with_timer_key
 from stateproc.writers.rewrite.partner_numbers import PartnerNumbers, partner_numbers
 from stateproc.writers.rewrite.raw_copy import (
@@ -73,6 +79,7 @@ from stateproc.writers.rewrite.rekey import (
 )
 from stateproc.writers.rewrite.row_deletion import RowDeletion, row_deletion
 from stateproc.writers.rewrite.row_update import RowUpdate, row_update
+from stateproc.writers.rewrite.scala_keys import KeyHashes, Regrouping, key_hashes, words
 from stateproc.writers.rewrite.source_positions import Positions
 from stateproc.writers.rewrite.ttl import TtlChange, ttl_off, ttl_on, ttl_purge, with_ttl, without_ttl
 from stateproc.writers.rewrite.type_changes import Change, TypeChange
@@ -160,6 +167,7 @@ class Edits:
     offsets: list[OffsetsEdit] = field(default_factory=list)
     positions: list[Positions] = field(default_factory=list)
     cdc_classes: bool = False
+    scala: str | None = None
     elements: dict[str, list[DeleteEdit | UpdateEdit]] = field(default_factory=dict)
     emptied: set[str] = field(default_factory=set)
     key: KeyChange | None = None
@@ -218,7 +226,7 @@ class EditedSplit:
 
     split: CarriedSplit | CarriedTogether
     ttl: TtlChange | None = None
-    rekey: Rekey | KeyEvolution | None = None
+    rekey: Rekey | KeyEvolution | Regrouping | None = None
     rows: tuple[RowDeletion | RowUpdate, ...] = ()
     kryo: KryoConversion | None = None
     type: TypeEvolution | None = None
@@ -276,6 +284,7 @@ class ExistingOperator:
         self._upgrade: KryoUpgrade | None = None
         self._matched_key: tuple[KeyChange, MatchedKey | WiderColumns] | None = None
         self._new_key_hash: str | None = None
+        self._key_hashes: tuple[KeyHashes | None] | None = None
         self._bootstrapped: tuple[tuple[Callable[[OperatorBootstrap], object], ...], OperatorBootstrap] | None = None
 
     @property
@@ -298,6 +307,13 @@ class ExistingOperator:
         rows = [item.declared for item in self._rows()]
         if self.upgrade(release) is not None:
             self._refuse_types_and_conversions(release)
+        if self.edits.scala is None:
+            check_scala(self.operator, release, {*self.edits.dropped, *(item.name for item in rows)})
+        elif release.major < 2:
+            raise InvalidOption(
+                f"types of {self.edits.scala} for Flink {release}, which has Flink's Scala API",
+                advice="write for Flink 2 (flink_version)",
+            )
         if self.upgrade(release) is None or self.operator.unreadable_keyed_files:
             check_kryo(self.operator, release, {*self.edits.dropped, *(item.name for item in rows)})
         if rows and self.header.key is not None:
@@ -324,8 +340,9 @@ class ExistingOperator:
         """Return how values of Kryo are converted for a release; None if they are not."""
         if not is_convertible(self.operator, release):
             return None
-        if self._upgrade is None or self._upgrade.release != release:
-            self._upgrade = KryoUpgrade(self.operator, release)
+        scala = self.edits.scala is not None
+        if self._upgrade is None or (self._upgrade.release, self._upgrade.scala) != (release, scala):
+            self._upgrade = KryoUpgrade(self.operator, release, scala)
         return self._upgrade
 
     def conversion(self, name: str, release: Release) -> KryoConversion | None:
@@ -357,7 +374,9 @@ class ExistingOperator:
     def _converts_keyed(self, release: Release) -> bool:
         """Whether entries or serializer snapshots of keyed state change for the release's Kryo."""
         upgrade = self.upgrade(release)
-        if upgrade is None or self.operator.unreadable_keyed_files or not has_kryo_keyed(self.operator):
+        if upgrade is None or self.operator.unreadable_keyed_files:
+            return False
+        if not has_kryo_keyed(self.operator) and not (upgrade.scala and has_scala_keyed(self.operator)):
             return False
         names = self._kept_names()
         return upgrade.changes_header(self.header, names) or any(
@@ -531,7 +550,7 @@ class ExistingOperator:
         self, name: str, state_id: int, mine: OperatorWriteSpec, release: Release
     ) -> Iterator[EditedSplit]:
         """The splits of a state that stays, with the changes of their entries."""
-        ttl, key_groups = self._entry_changes(name, state_id, mine)
+        ttl, key_groups = self._entry_changes(name, state_id, mine, release)
         changes, kryo = self._row_changes(name), self.conversion(name, release)
         evolution = self.type_change(name)
         for split in self._carried_splits(name, state_id):
@@ -550,12 +569,12 @@ class ExistingOperator:
         return carried_splits(self.operator, name, state_id, split_bytes=max(1, int(_SPLIT_OF_A_JOIN * share)))
 
     def _entry_changes(
-        self, name: str, state_id: int, mine: OperatorWriteSpec
-    ) -> tuple[TtlChange | None, Rekey | KeyEvolution | None]:
+        self, name: str, state_id: int, mine: OperatorWriteSpec, release: Release
+    ) -> tuple[TtlChange | None, Rekey | KeyEvolution | Regrouping | None]:
         """How the entries of a state that stays change; its serializers are read only where they do."""
         edit, context = self.edits.ttl.get(name), self.operator.options.context
         ttl: TtlChange | None = None
-        key_groups: Rekey | KeyEvolution | None = None
+        key_groups: Rekey | KeyEvolution | Regrouping | None = None
         if edit is not None:
             state, evolution = self.header.keyed(name, state_id), self.type_change(name)
             numbers = self.partner_numbers(name, state_id)
@@ -571,6 +590,8 @@ class ExistingOperator:
                 self.operator.context,
                 hash_function=self._hash_of_new_keys(),
             )
+        elif (hashes := self._scala_hashes(release)) is not None:
+            key_groups = hashes.of(self.header.keyed(name, state_id), self.operator, mine.max_parallelism)
         elif mine.max_parallelism != self.operator.max_parallelism:
             state = self.header.keyed(name, state_id)
             function = self._hash_function(by_default=True)
@@ -583,6 +604,18 @@ class ExistingOperator:
                 source=self.operator.context,
             )
         return ttl, key_groups
+
+    def _scala_hashes(self, release: Release) -> KeyHashes | None:
+        """Return how keys of Scala are hashed by the old job and by the new one; None where both do alike.
+
+        A function of the user's is for a class whose hashCode is not Scala's. Raises UnsupportedSnapshot.
+        """
+        upgrade = self.upgrade(release)
+        if upgrade is None or not upgrade.scala or self.edits.hash_function is not None:
+            return None
+        if self._key_hashes is None:
+            self._key_hashes = (key_hashes(self.operator, self.header),)
+        return self._key_hashes[0]
 
     @property
     def matched_key(self) -> MatchedKey | WiderColumns | None:
@@ -719,6 +752,8 @@ class ExistingOperator:
     def hash_notes(self) -> list[str]:
         """What a plan says of the formula of keys' hash codes, if one was chosen."""
         notes = [] if self._hash_choice is None else [self._hash_choice[1].note(self.operator.display)]
+        if self._key_hashes is not None and self._key_hashes[0] is not None:
+            notes.append(words(self.operator.display))
         if self._new_key_hash is not None:
             notes.append(
                 f"{self.operator.display}: keys of the new type are hashed by {self._new_key_hash}, which no key of "
@@ -726,10 +761,10 @@ class ExistingOperator:
             )
         return notes
 
-    def check_entries(self, mine: OperatorWriteSpec) -> None:
+    def check_entries(self, mine: OperatorWriteSpec, release: Release) -> None:
         """Raise InvalidOption, UnsupportedSnapshot if entries of a state that stays cannot be changed as planned."""
         for state_id, name in enumerate(self._kept_names()):
-            self._entry_changes(name, state_id, mine)
+            self._entry_changes(name, state_id, mine, release)
             self._row_changes(name)
             self.type_change(name)
             self.partner_numbers(name, state_id)

@@ -34,10 +34,11 @@ from stateproc.metadata.backend import StateMetaInfo
 from stateproc.model.operator import Operator
 from stateproc.readers.entry_programs import composite_value, emit_composite_key
 from stateproc.readers.error_context import placed
-from stateproc.readers.state_descriptor import StateDescriptor
+from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Serializer, proxied_snapshot
 from stateproc.serializers.core.base import simple_name
 from stateproc.serializers.core.compatibility import Comparison
+from stateproc.serializers.flinkx.scala_api import has_scala_api, is_migrated, migrated
 from stateproc.serializers.kryo.compatibility import Bytes, bytes_of
 from stateproc.serializers.kryo.serializer import HOLDERS, Kryo
 from stateproc.serializers.pojo.compatibility import convertible, undeclared_collections, with_fields
@@ -90,6 +91,29 @@ def encoding(state: str) -> Iterator[None]:
             advice="drop or correct such rows (stateproc delete, stateproc update), or give the state another type "
             "(transform_state)",
         ) from error
+
+
+@dataclass(frozen=True)
+class Families:
+    """Whether values of Kryo are converted, and whether those of Flink's Scala API."""
+
+    kryo: bool
+    scala: bool
+
+    def reason(self, what: str, context: LayoutContext) -> str:
+        """Return what a plan says of keys or values."""
+        old, new = f"Kryo {context.kryo}", f"Kryo {context.convert_to}"
+        if self.scala:
+            old = f"{old} and Flink's Scala API" if self.kryo else "Flink's Scala API"
+            new = f"{new} and flink-scala-api" if self.kryo else "flink-scala-api"
+        return f"{what} of {old} written as {new}"
+
+
+KRYO = Families(True, False)
+
+
+def _families(*serializers: Serializer | None) -> Families:
+    return Families(any(map(_kryo_parts, serializers)), any(map(is_migrated, serializers)))
 
 
 class _Converter:
@@ -164,11 +188,13 @@ class ValueConversion:
         layout_of: Their layout, from the context.
         context: What `conversion_context` returned.
         state: The state's name, for errors.
+        families: What is converted in them.
     """
 
     layout_of: Callable[[LayoutContext], Layout]
     context: LayoutContext
     state: str
+    families: Families = KRYO
 
     def pieces(self, pieces: Iterable[RowBytes]) -> Iterator[RowBytes]:
         """Yield converted elements. Raises CorruptSnapshot, UnsupportedSnapshot."""
@@ -181,7 +207,7 @@ class ValueConversion:
     @property
     def reason(self) -> str:
         """What a plan says of it."""
-        return f"values of Kryo {self.context.kryo} written as Kryo {self.context.convert_to}"
+        return self.families.reason("values", self.context)
 
 
 @dataclass(frozen=True)
@@ -230,7 +256,8 @@ class KryoConversion:
     def reason(self) -> str:
         """What a plan says of it."""
         what = "keys and values" if self.keys and self.values else "keys" if self.keys else "values"
-        return f"{what} of Kryo {self.context.kryo} written as Kryo {self.context.convert_to}"
+        keys = (self.state.key, self.state.namespace, self.state.user_key) if self.keys else ()
+        return _families(*keys, *((self.state.value,) if self.values else ())).reason(what, self.context)
 
 
 @dataclass(frozen=True)
@@ -252,11 +279,13 @@ class KryoUpgrade:
     Attributes:
         operator: The operator as it is.
         release: The release that will restore it.
+        scala: Whether types of Flink's Scala API become those of flink-scala-api; they stay as they are otherwise.
         taken: The types that values show of fields of POJOs which nobody describes; `problems` fills it.
     """
 
     operator: Operator
     release: Release
+    scala: bool = False
     taken: dict[tuple[str, str], FieldType] = field(default_factory=dict, compare=False)
 
     @cached_property
@@ -271,8 +300,16 @@ class KryoUpgrade:
         return Comparison(self.operator.options.kryo, self.release, context.classes)
 
     def converted(self, serializer: Serializer) -> Serializer:
-        """Return the serializer with fields of POJOs as a job of the release declares them."""
-        return convertible(serializer, self.comparison, self.taken)
+        """Return the serializer as a job of the release declares it: fields of POJOs, types of Scala.
+
+        Raises UnsupportedSnapshot for a type of Flink's Scala API that flink-scala-api has no counterpart for.
+        """
+        made = convertible(serializer, self.comparison, self.taken)
+        return migrated(made, self.context) if self.scala else made
+
+    def _changes(self, serializer: Serializer | None) -> bool:
+        """Whether a serializer may be another one in a job of the release."""
+        return bool(_kryo_parts(serializer)) or (self.scala and has_scala_api(serializer))
 
     def conversion(self, header: MergedHeader, name: str, *, ttl: bool | None = None) -> KryoConversion | None:
         """Return how entries of a keyed state are converted; None if they stay as they are.
@@ -281,9 +318,14 @@ class KryoUpgrade:
         """
         info = header.info(name)
         parts = [header.key, *info.serializers.values()]
-        if not any(map(_kryo_parts, parts)):
+        if not any(map(self._changes, parts)):
             return None
-        state = header.keyed(name)
+        try:
+            return self._conversion(header.keyed(name), ttl)
+        except SnapshotError as error:
+            raise error.at(operator=self.operator.display, state=name) from error
+
+    def _conversion(self, state: StateDescriptor, ttl: bool | None) -> KryoConversion | None:
         state = replace(
             state,
             key=self.converted(state.key),
@@ -292,35 +334,58 @@ class KryoUpgrade:
             value=self.converted(state.value),
             ttl=state.ttl if ttl is None else ttl,
         )
-        in_keys = any(map(_kryo_parts, (state.key, state.namespace, state.user_key)))
-        in_values = not state.kind.is_queue and _differs(state.value, self.comparison)
+        in_keys = any(
+            bool(_kryo_parts(one)) or is_migrated(one) for one in (state.key, state.namespace, state.user_key)
+        )
+        in_values = not state.kind.is_queue and (_differs(state.value, self.comparison) or is_migrated(state.value))
+        if in_values and state.kind is StateKind.LIST and state.value.length == 0:
+            raise UnsupportedSnapshot(
+                f"elements of the type {state.value.type_name} have no bytes in flink-scala-api, so that Flink finds "
+                "another number of them",
+                advice="give the state another type (transform_state), or leave it out (drop_state)",
+            )
         return KryoConversion(state, self.context, in_keys, in_values) if in_keys or in_values else None
 
     def elements(self, info: StateMetaInfo) -> ValueConversion | None:
         """Return how elements of an operator state are converted; None if they stay as they are."""
         key, value = info.key_serializer, info.value_serializer
-        if value is None or not (_kryo_parts(key) or _differs(value, self.comparison)):
+        if value is None or not (self._changes(key) or self._changes(value)):
             return None
-        value = self.converted(value)
-        layout_of = value.layout if key is None else _PairsOf(self.converted(key), value)
-        return ValueConversion(layout_of, self.context, info.name)
+        try:
+            new_key, new_value = None if key is None else self.converted(key), self.converted(value)
+        except SnapshotError as error:
+            raise error.at(operator=self.operator.display, state=info.name) from error
+        differs = bool(_kryo_parts(key)) or _differs(value, self.comparison)
+        if not differs and not is_migrated(new_key) and not is_migrated(new_value):
+            return None
+        layout_of = new_value.layout if new_key is None else _PairsOf(new_key, new_value)
+        return ValueConversion(layout_of, self.context, info.name, _families(new_key, new_value))
 
     def snapshot(self, serializer: Serializer | None, data: bytes) -> bytes:
         """Return a serializer's snapshot (proxied) with the registrations that a job of the release has."""
         if serializer is None:
             return data
         made = self.converted(serializer)
-        is_same = made is serializer or made == serializer
+        # Serializers of Scala's API may equal their counterparts: only the classes of their snapshots differ.
+        is_same = (made is serializer or made == serializer) and not (self.scala and has_scala_api(serializer))
         return (
             data
             if is_same and HOLDERS[self.operator.options.kryo] not in data
             else proxied_snapshot(made, self.release)
         )
 
+    def header_reason(self, info: StateMetaInfo) -> str | None:
+        """Return what a plan says of a state whose values stay and whose serializer snapshots change; else None."""
+        if self.info(info) is info:
+            return None
+        if self.scala and any(map(has_scala_api, info.serializers.values())):
+            return "serializers of flink-scala-api"
+        return f"registrations of Kryo as in Flink {self.release}"
+
     def info(self, info: StateMetaInfo) -> StateMetaInfo:
         """Return a state's entry in the header, as the release reads it. Raises UnsupportedSnapshot."""
-        made = {role: self.snapshot(info.serializers.get(role), data) for role, data in info.snapshots.items()}
         try:
+            made = {role: self.snapshot(info.serializers.get(role), data) for role, data in info.snapshots.items()}
             return info if made == info.snapshots else with_snapshots(info, made)
         except SnapshotError as error:
             raise error.at(operator=self.operator.display, state=info.name) from error

@@ -14,11 +14,13 @@ from stateproc.flink_versions import Release
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.model.operator import Operator
 from stateproc.serializers import LayoutContext, Serializer
+from stateproc.serializers.core.registry import SCALA_PACKAGES
 from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.writers.bootstrap.state_registration import RegisteredState
 from stateproc.writers.rewrite.merged_header import timers_in_raw_state
 
 _KRYO = b"org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"
+_SCALA = SCALA_PACKAGES[0].encode()
 _LINES = {2: "1.x", 5: "2.x"}
 
 
@@ -46,11 +48,57 @@ def check_kryo(operator: Operator, release: Release, gone: Collection[str]) -> N
 
 def has_kryo_keyed(operator: Operator) -> bool:
     """Whether keyed state has values of Kryo, timers in raw keyed state too, as far as headers can be read."""
+    return any(_KRYO in snapshot for snapshot in _keyed_snapshots(operator))
+
+
+def has_scala_keyed(operator: Operator) -> bool:
+    """Whether keyed state has types of Flink's Scala API; as of `has_kryo_keyed`."""
+    return any(_SCALA in snapshot for snapshot in _keyed_snapshots(operator))
+
+
+def _keyed_snapshots(operator: Operator) -> Iterator[bytes]:
     for header in (file.header for file in operator.keyed_files if _readable(operator, file)):
-        if header is not None and (_KRYO in header.key_snapshot or any(map(_has_kryo, header.states))):
-            return True
-    services = (service for timers in timers_in_raw_state(operator) for service in timers.services)
-    return any(_KRYO in service.key_snapshot or _KRYO in service.namespace_snapshot for service in services)
+        if header is not None:
+            yield header.key_snapshot
+            for info in header.states:
+                yield from info.snapshots.values()
+    for service in (service for timers in timers_in_raw_state(operator) for service in timers.services):
+        yield service.key_snapshot
+        yield service.namespace_snapshot
+
+
+def check_scala(operator: Operator, release: Release, gone: Collection[str]) -> None:
+    """Raise UnsupportedSnapshot if states of an operator have types of Flink's Scala API, which Flink 2 does not have.
+
+    gone: as of `check_kryo`.
+    """
+    if release.major < 2:
+        return
+    for header in (file.header for file in operator.keyed_files if _readable(operator, file)):
+        if header is None:
+            continue
+        names = [info.name for info in header.states if info.name not in gone]
+        if names and _SCALA in header.key_snapshot:
+            raise _without_scala(operator, "keys", None, release)
+        for info in header.states:
+            if info.name not in gone and _has_scala(info):
+                raise _without_scala(operator, "values", info.name, release)
+    for info in _operator_states(operator):
+        if _has_scala(info):
+            raise _without_scala(operator, "values", info.name, release)
+
+
+def _has_scala(info: StateMetaInfo) -> bool:
+    return any(_SCALA in snapshot for snapshot in info.snapshots.values())
+
+
+def _without_scala(operator: Operator, what: str, state: str | None, release: Release) -> UnsupportedSnapshot:
+    return UnsupportedSnapshot(
+        f"{what} of Flink's Scala API, which Flink {release} does not have",
+        where=Where(operator=operator.display, state=state),
+        advice="if the job has flink-scala-api instead, convert them: stateproc upgrade --scala flink-scala-api "
+        "(with_scala_types); or write them anew from rows (transform_state), or leave them out (drop_state)",
+    )
 
 
 def check_kryo_rows(operator: Operator, release: Release, key: Serializer, rows: Sequence[RegisteredState]) -> None:

@@ -81,8 +81,8 @@ def element_conversions(operator: ExistingOperator, release: Release) -> Iterato
         conversion = upgrade.elements(info)
         if conversion is not None:
             yield info.name, ", ".join([conversion.reason, *upgrade.taken_types(info)])
-        elif upgrade.info(info) is not info:
-            yield info.name, f"registrations of Kryo as in Flink {release}"
+        elif (reason := upgrade.header_reason(info)) is not None:
+            yield info.name, reason
 
 
 def element_evolutions(operator: ExistingOperator) -> list[ElementEvolution]:

@@ -38,7 +38,7 @@ from stateproc.serializers.scala import OptionOf
 from stateproc.wire import Cursor, Output
 
 _COLLECTION, _SORTED_COLLECTION = "CollectionSerializerSnapshot", "SortedCollectionSerializerSnapshot"
-_MAP = "MapSerializer$MapSerializerSnapshot"
+MAP = "MapSerializer$MapSerializerSnapshot"
 _MAPS_WITH_NULL = {
     "MutableMapSerializerSnapshot": False,
     "SortedMapSerializerSnapshot": True,
@@ -117,7 +117,7 @@ class ScalaMap(Serializer):
     def layout(self, ctx: LayoutContext) -> Layout:
         inner = ctx.inner
         entry = StructLayout((("key", self.key.layout(inner)), ("value", self.value.layout(inner))))
-        if self.snapshot_name == _MAP:
+        if self.snapshot_name == MAP:
             return MapLayout(Counted(entry))
         return NullableMap(NullableCounted(entry, lead=None if self.ordering is None else self.ordering.layout(inner)))
 
@@ -134,14 +134,14 @@ class ScalaMap(Serializer):
         write_head(out, PACKAGE + self.snapshot_name, self.version, release)
         for part in (self.key, self.value, self.ordering):
             if part is not None:
-                write_part(part, out, release, versioned=self.version > UNVERSIONED or self.snapshot_name != _MAP)
+                write_part(part, out, release, versioned=self.version > UNVERSIONED or self.snapshot_name != MAP)
 
 
-@flinkx_snapshot(_MAP)
+@flinkx_snapshot(MAP)
 def _read_map(cursor: Cursor, version: int) -> Serializer:
-    expect_version(cursor, _MAP, version, 1, 2)
+    expect_version(cursor, MAP, version, 1, 2)
     key, value = (read_part(cursor, versioned=version > UNVERSIONED) for _ in range(2))
-    return ScalaMap(_MAP, key, value, version)
+    return ScalaMap(MAP, key, value, version)
 
 
 def _register_map(name: str, *, is_sorted: bool) -> None:
@@ -214,5 +214,9 @@ class FlinkxOption(OptionOf):
 
 @flinkx_snapshot(_EITHER)
 def _read_either(cursor: Cursor, version: int) -> Serializer:
-    left, right = composite(cursor, version, 2)
+    return flinkx_either(*composite(cursor, version, 2))
+
+
+def flinkx_either(left: Serializer, right: Serializer) -> EitherOf:
+    """Return the serializer of an Either."""
     return EitherOf(left, right, PACKAGE + _EITHER)

@@ -21,7 +21,11 @@ TIME = 1_769_860_800_000
 CALLS: dict[str, list[tuple[Any, ...]]] = {
     "convert": [("with_format", "native-rocksdb")],
     "rescale": [("with_max_parallelism", 1024), ("with_parallelism", "orders", 8)],
-    "upgrade": [("with_flink_version", "2.3"), ("with_flink_cdc_classes",)],
+    "upgrade": [
+        ("with_flink_version", "2.3"),
+        ("with_scala_types", "flink-scala-api"),
+        ("with_flink_cdc_classes",),
+    ],
     "rename-operator": [("change_operator_identifier", "orders", "orders-v2")],
     "drop-operator": [("remove_operator", "orders"), ("remove_operator", "customers")],
     "drop-state": [("drop_state", "orders", "totals")],
