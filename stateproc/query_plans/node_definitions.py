@@ -227,17 +227,18 @@ def _join(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     What its type decides is whether the number of a row's partners is beside it.
     """
     spec = node.at("joinSpec")
-    keys = {name: node.items(name) for name in _UNIQUE_KEYS if name in node.attributes}
+    keys = {name: node.items(name) for name in _UNIQUE_KEYS if node.items(name)}
     if not isinstance(spec, dict) or not all(isinstance(one, list) for many in keys.values() for one in many):
         return None
     traced = _traced(node, spec, _columns_of([one.columns for one in inputs]))
     rows = _text(node.kind, [one.rows for one in inputs], traced)
-    unique = {
-        name: [_all_at(node, inputs[name.startswith("right")].columns, one) for one in many]
-        for name, many in keys.items()
-    }
+    unique = {}
+    for name, many in keys.items():
+        side = inputs[name.startswith("right")].columns
+        # Flink 1.15 calls them unique keys, and writes an empty list where there are none.
+        unique[name.replace("UniqueKeys", "UpsertKeys")] = [_all_at(node, side, one) for one in many]
     columns = _columns_of_sides(rows, spec, inputs)
-    rest = [unique, _rest(node, "joinSpec", *keys)]
+    rest = [unique, _rest(node, "joinSpec", *_UNIQUE_KEYS)]
     made = _keeper(rows, columns, rest, inputs)
     if join_type(node) not in _OF_BOTH_SIDES:
         return made
@@ -339,7 +340,7 @@ def _over(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     if len(groups) != 1 or len(over_calls(node)) != len(node.columns) - len(before.columns):
         return None
     # Constants come after the columns, and are what refers to them.
-    over = (*before.columns, *map(_text, constants))
+    over = (*before.columns, *(_text(_traced(node, one, _Columns(before.columns))) for one in constants))
     version, attributes, settings = _rest(node, TIMERS_OPTION, "overSpec")
     frame = {name: value for name, value in node.at("overSpec").items() if name not in _OF_FRAMES}
     frame["group"] = {name: value for name, value in groups[0].items() if name != "aggCalls"}
@@ -369,6 +370,9 @@ def _materialized(node: PlanNode, inputs: Sequence[Definition]) -> Definition | 
         return None
     kept = before.columns if node.version > 1 else before.columns[: len(written)]
     _, attributes, settings = _rest(node, "dynamicTableSink", "inputChangelogMode")
+    if not any(_STRATEGY.search(name) for name in (*attributes, *settings)):
+        # Any unique key of the input finds the same rows in a list of them. Flink 1.15 compares whole rows instead.
+        attributes.pop("inputUpsertKey", None)
     others = {name: value for name, value in settings.items() if name not in _OF_SINKS}
     states = attributes.pop("state")
     if attributes.get("conflictStrategy") == _DEDUPLICATE:
@@ -385,6 +389,8 @@ _OF_SINKS = frozenset(
     for name in "keyed-shuffle not-null-enforcer rowtime-inserter type-length-enforcer upsert-materialize".split()
 )
 """Settings that decide how rows come to a sink, and not how they are kept before it."""
+_STRATEGY = re.compile("upsertMaterializeStrategy|upsert-materialize-strategy")
+"""What says that rows are kept by their unique key, as Flink 2.3 may, and not in lists."""
 _DEDUPLICATE = {"behavior": "DEDUPLICATE"}
 """What ON CONFLICT says in Flink 2.3, and earlier releases do without being asked."""
 
@@ -500,7 +506,7 @@ def _traced(node: PlanNode, value: Any, columns: _Columns, name: str = "") -> An
         if value.get("kind") == _REF:
             return {"column": _at(node, columns.all, value.get("inputIndex"))}
         # Flink 2 writes no operands where there are none.
-        parts = {inner: one for inner, one in value.items() if (inner, one) != ("operands", [])}
+        parts = {inner: one for inner, one in _literal(value).items() if (inner, one) != ("operands", [])}
         return {inner: _traced(node, one, columns.of(inner), inner) for inner, one in parts.items()}
     if isinstance(value, list):
         return [_traced(node, one, columns, name) for one in value]
@@ -510,6 +516,24 @@ def _traced(node: PlanNode, value: Any, columns: _Columns, name: str = "") -> An
         return _at(node, columns.all, value)
     # What may be a position is only equal if all columns are.
     return [value, columns.text] if _LIKE_POSITIONS.search(name) else value
+
+
+_NUMBERS: Mapping[str, type[int] | type[float]] = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), int),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), float),
+}
+
+
+def _literal(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an expression; a literal with its number, of which Flink before 1.20 writes some as text."""
+    written, type_ = value.get("value"), value.get("type")
+    if value.get("kind") != "LITERAL" or not isinstance(written, str) or not isinstance(type_, str):
+        return value
+    number = _NUMBERS.get(type_.removesuffix(" NOT NULL"))
+    try:
+        return value if number is None else {**value, "value": number(written)}
+    except ValueError:
+        return value
 
 
 def _at(node: PlanNode, before: Sequence[str], position: Any) -> str:
@@ -562,6 +586,8 @@ def own_definition(node: PlanNode) -> Any:
     settings = {name: value for name, value in configuration.items() if name not in _UID_OPTIONS}
     if TTL_OPTION in settings:
         settings[TTL_OPTION] = is_on(settings[TTL_OPTION])
+    if attributes.get("needRetraction") is False:
+        del attributes["needRetraction"]  # Flink before 1.20 does not say so of windows.
     if isinstance(attributes.get("aggCalls"), list):
         attributes["aggCalls"] = [_without_name(call) for call in attributes["aggCalls"]]
     return [node.kind, version, attributes, settings]

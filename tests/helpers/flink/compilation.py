@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.helpers.flink.jars import home_of, jars, line_number
+from tests.helpers.flink.jars import SQL, home_of, jars, line_number
 from tests.helpers.paths import HELPERS
 from tests.helpers.quick_java import QUICK_JAVA
 
@@ -39,6 +39,14 @@ def jobs_path(release: str) -> str:
     modern = [JOBS / "modern", JOBS / f"modern_{_line(release)}"]
     folders = [*core_folders(release), *modern, *(JOBS / name for name in ("restoring", "continuing", "planned"))]
     return os.pathsep.join([str(JOBS / "planned"), compiled(release, "fixtures", folders)])
+
+
+def queries_path(release: str) -> str:
+    """The class path of the jobs of compiled plans, which Flink 1.15 and later have."""
+    if release in SQL:
+        return jobs_path(release)
+    folders = [*core_folders(release), JOBS / "planned"]
+    return os.pathsep.join([str(JOBS / "planned"), compiled(release, "sql", folders)])
 
 
 def core_folders(release: str) -> list[Path]:

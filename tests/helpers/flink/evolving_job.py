@@ -15,7 +15,7 @@ from typing import Any
 from stateproc import SavepointWriter
 from stateproc.query_plans.plan_file import read_plan
 from stateproc.query_plans.plan_matching import main_uid
-from tests.helpers.flink.compilation import jobs_path
+from tests.helpers.flink.compilation import queries_path
 from tests.helpers.flink.programs import run_program
 
 RELEASES = {"1.20": ("1.20", "1.20"), "2.3": ("2.3", "2.3"), "1.20 to 2.3": ("1.20", "2.3")}
@@ -49,7 +49,7 @@ class EvolvingJob:
         file = self.folder / f"lines-{self._runs}"
         self._runs += 1
         file.write_text("".join("\t".join(line) + "\n" for line in lines))
-        run_program(jobs_path(release), "planned.Evolving", self.folder / "flink.log", file)
+        run_program(queries_path(release), "planned.Evolving", self.folder / "flink.log", file)
 
     def begin(self, feed: Callable[..., None], first: Any, second: Any) -> None:
         """Run the old query over the first rows, and the new one over these (`before`) and over all (`all`).

@@ -1,10 +1,11 @@
 """Fetch the jars of one Flink release from Maven Central into a cache outside the repository.
 
 `python -m tests.helpers.flink.jars 1.20` prints the class path. The cache is `$STATEPROC_CACHE` or
-`~/.cache/stateproc`. There are five sets of jars: `fixtures`, all that the committed fixtures need, the smaller `core`
+`~/.cache/stateproc`. There are these sets of jars: `fixtures`, all that the committed fixtures need, the smaller `core`
 for tests and benchmarks that run Flink each time, and `kafka` with the newest Kafka connector. `serializers` has the
 serializers of all APIs: those of Avro, SQL and, of Flink 1, Scala. `cases` are those that
 the jobs of `tests/cases` need beside Flink's: what a distribution has in `lib/`, and libraries of their values.
+`sql` is what queries need in releases whose fixtures have none.
 """
 
 from __future__ import annotations
@@ -87,6 +88,11 @@ def artifacts(release: str, set_name: str = "fixtures") -> list[Artifact]:
             serializers.append("scala_2.12")
         versions = {"avro": AVRO.get(release, RELEASES[release])}
         found = [("org.apache.flink", f"flink-{name}", versions.get(name, RELEASES[release])) for name in serializers]
+        return [*found, ("org.slf4j", "slf4j-nop", "1.7.36")]
+    if set_name == "sql":
+        names = ("streaming-java", "clients", "runtime", "statebackend-rocksdb")
+        names += ("table-planner-loader", "table-runtime", "table-api-java-bridge")
+        found = [("org.apache.flink", f"flink-{name}", RELEASES[release]) for name in names]
         return [*found, ("org.slf4j", "slf4j-nop", "1.7.36")]
     if set_name == "kafka":
         names = ("core", "connector-base")

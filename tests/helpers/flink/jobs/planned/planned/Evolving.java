@@ -113,6 +113,9 @@ public final class Evolving {
         configuration.setString("rest.bind-port", "0-65000");
         configuration.setString("restart-strategy.type", "none");
         configuration.setString("state.backend.type", backend);
+        // As Flink 1.15 and 1.16 call them.
+        configuration.setString("restart-strategy", "none");
+        configuration.setString("state.backend", backend);
         configuration.setString("taskmanager.memory.network.min", "128mb");
         configuration.setString("taskmanager.memory.network.max", "128mb");
         configuration.setString("taskmanager.memory.managed.size", "128mb");
