@@ -368,7 +368,7 @@ class _OperatorRun:
         reasons: tuple[str, ...] = ()
         exception: str | None = None
         fix: str | None = None
-        if keys is not None and (keys.verdict is not Verdict.AS_IS or keys.fix is not None):
+        if keys is not None and keys.verdict is not Verdict.AS_IS:
             reasons, exception, fix = (
                 tuple(f"key: {reason}" for reason in keys.reasons),
                 keys.exception,
@@ -385,6 +385,9 @@ class _OperatorRun:
                 else (self._stopped(one, check, reasons), None)
                 for one, found in checks
             ]
+        if keys is not None and keys.verdict is Verdict.AS_IS and keys.fix is not None:
+            reasons = (*reasons, *(f"key: {reason}" for reason in keys.reasons))
+            fix = fix or keys.fix
         states = tuple(check for check, _ in checks)
         states += tuple(_empty(state, new) for identity, state in declared.items() if identity not in groups)
         verdict = worst(*(state.verdict for state in states), keys.verdict if keys is not None else Verdict.AS_IS)
@@ -392,7 +395,7 @@ class _OperatorRun:
 
     def _keys(self, new: DeclaredOperator) -> Finding | None:
         if self.old.has_unknown_keys and not self.old.keys:
-            return check_unknown_keys(self.comparison)
+            return check_unknown_keys(new.keys, self.comparison)
         return check_keys(self.old.keys, new.keys[0], self.comparison) if self.old.keys and new.keys else None
 
     @staticmethod

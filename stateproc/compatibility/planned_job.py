@@ -82,7 +82,7 @@ def _operator(
 ) -> DeclaredOperator:
     try:
         states = node_states(plan, uid) if holds_state else ()
-    except UnsupportedSnapshot:
+    except (UnsupportedSnapshot, InvalidOption):  # What is not filled, or has an accumulator that is not known.
         states = ()
     # Namespaces are not compared, and views of text of another length are restored.
     if any(state.slices is not None or is_view(state.name) for state in states):

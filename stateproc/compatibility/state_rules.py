@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 from stateproc.compatibility.declared_job import (
     BROADCAST,
@@ -30,6 +31,7 @@ from stateproc.serializers.compatibility import (
     resolve,
     resolve_stored,
 )
+from stateproc.serializers.flinkx.scala_api import has_scala_api
 from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.java.scalars import Scalar
 
@@ -63,6 +65,10 @@ _KRYO = (
 _UPGRADE = (
     "stateproc upgrade --flink-version {0}, which converts its values and says which classes need a description "
     "(--classes), see docs/howto/from-1-to-2.md"
+)
+_SCALA = (
+    "stateproc upgrade --flink-version {0} --scala flink-scala-api if the job has flink-scala-api in Flink 2, see "
+    "docs/howto/from-1-to-2.md"
 )
 _UNKNOWN_KEYS = (
     "its type is not known, because nothing of this changelog is materialized and the log does not contain it; {0}"
@@ -208,15 +214,27 @@ def _changed(note: Note) -> Note:
 def check_keys(old: Sequence[Serializer], new: Serializer, comparison: Comparison) -> Finding:
     """Return what becomes of an operator's keys, which have to be as they were."""
     findings = [_as_is_only(resolve(key, new, comparison.inner), _KEY.format(_named(key), _named(new))) for key in old]
-    return max(findings, key=lambda found: list(Verdict).index(found.verdict))
+    found = max(findings, key=lambda found: list(Verdict).index(found.verdict))
+    if found.verdict is Verdict.REFUSED and comparison.release.major > 1 and any(map(has_scala_api, old)):
+        return replace(found, fix=_SCALA.format(comparison.release))
+    return found
 
 
-def check_unknown_keys(comparison: Comparison) -> Finding:
-    """Return what becomes of keys whose type nothing says: Flink reads them with the job's serializer, unchecked."""
-    if comparison.changes_kryo:
+def check_unknown_keys(keys: Sequence[Serializer], comparison: Comparison) -> Finding:
+    """Return what becomes of keys whose type nothing says: Flink reads them with the job's serializer, unchecked.
+
+    ``keys``: the job's serializers of them; empty where nothing says these either.
+    """
+    if comparison.changes_kryo and not any(map(_is_read_alike, keys, repeat(comparison))):
         text = f"keys of Kryo Flink {comparison.release} misreads"
         return Finding(Verdict.MISREAD, (_UNKNOWN_KEYS.format(text),), fix=_NAME_KEYS)
     return Finding(Verdict.AS_IS, (_UNKNOWN_KEYS.format("Flink does not compare it"),), fix=_NAME_KEYS)
+
+
+def _is_read_alike(key: Serializer, comparison: Comparison) -> bool:
+    """Whether both Kryos write keys of this type alike."""
+    found = resolve(key, key, comparison.inner)
+    return found.answer is Answer.AS_IS and not found.of(Effect.MISREAD) and not found.of(Effect.UNDECIDED)
 
 
 def fix_of_keys(finding: Finding) -> str | None:
@@ -232,6 +250,8 @@ def _fix(found: Finding, new: DeclaredState, comparison: Comparison) -> str | No
     if found.is_undecided:
         return _DESCRIBE
     if found.verdict in (Verdict.MISREAD, Verdict.REFUSED) or found.losses:
+        if comparison.release.major > 1 and any(map(has_scala_api, new.serializers.values())):
+            return _SCALA.format(comparison.release)
         if found.is_kryo or (found.stops_operator and comparison.changes_kryo):
             return (_UPGRADE if comparison.release.kryo == 5 else _KRYO).format(comparison.release)
         return _TRANSFORM if new.distribution == "keyed" else _ANEW

@@ -15,6 +15,7 @@ Source: scala.util.hashing.MurmurHash3, scala.runtime.Statics, lombok.javac.hand
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -217,9 +218,39 @@ def _scala_kind(part: Serializer, name: str, context: LayoutContext) -> KeyHash 
 
 
 def _prefix(class_name: str) -> str:
-    """Return productPrefix: the simple name, of specialised tuples (Tuple2$mcII$sp) without what follows."""
+    """Return productPrefix: the simple name as it is in the source.
+
+    Of specialised tuples (Tuple2$mcII$sp) it is without what follows, of classes in methods (Job$Key$1) without their
+    number; operators are encoded in names of classes ($plus).
+    """
     plain = class_name.rstrip("$").partition("$mc")[0] if class_name.startswith("scala.Tuple") else class_name
-    return plain.rsplit(".", 1)[-1].rsplit("$", 1)[-1]
+    simple = _NUMBER_OF_LOCAL.sub("", plain.rsplit(".", 1)[-1])
+    return _ENCODED.sub(lambda found: _OPERATORS[found[1]], simple).rsplit("$", 1)[-1]
+
+
+_NUMBER_OF_LOCAL = re.compile(r"(\$\d+)+$")
+_OPERATORS = {
+    "tilde": "~",
+    "eq": "=",
+    "less": "<",
+    "greater": ">",
+    "bang": "!",
+    "hash": "#",
+    "percent": "%",
+    "up": "^",
+    "amp": "&",
+    "bar": "|",
+    "times": "*",
+    "div": "/",
+    "plus": "+",
+    "minus": "-",
+    "colon": ":",
+    "bslash": "\\",
+    "qmark": "?",
+    "at": "@",
+}
+"""How scala.reflect.NameTransformer encodes operators."""
+_ENCODED = re.compile(r"\$(" + "|".join(_OPERATORS) + ")")
 
 
 def _no_hash(serializer: Serializer, name: str, field_name: str, part: Serializer) -> InvalidOption:

@@ -2,7 +2,7 @@
 
     accState, window-aggs     the accumulators, a row, per key of groups, of windows also per slice
     distinctAcc_<i>           a map: what DISTINCT has seen, see aggregate_views → a bit for each call; over rows that
-                              may be taken back how often it is there
+                              may be taken back, and in HOP windows, how often it is there
     distinctAcc_<i>_null_state
                               that number for the value null
 
@@ -87,11 +87,22 @@ def window_states(node: PlanNode) -> Iterable[NodeState]:
     names = accumulator_names(node, calls, arguments, count_rows=len(aggregate_calls(node)) > len(calls))
     key = input_columns(node, node.items("grouping"))
     accumulators = _accumulators(node, key, names, [])
-    slices = _slices(
-        node, beside(Record((*key.columns, *accumulators.columns), ()), window_names(node, "windowing").end)
-    )
+    views = list(distinct_views(node))
+    seen = node.chosen(arguments, [at for numbers in views for at in aggregate_calls(node)[numbers[0]]["argList"]])
+    named = Record((*key.columns, *accumulators.columns, *map(str, seen)), ())
+    slices = _slices(node, beside(named, window_names(node, "windowing").end))
+    hops = node.at("windowing", "window", "type") == _HOPPING
+    for call in node.items("aggCalls"):
+        if function_of(call) == "LISTAGG" and len(call.get("argList") or []) > 1:
+            # Slices are joined by the delimiter that they keep, and an accumulator without a row has none of its own.
+            raise unsupported(node, f"{call_text(node, call)}, with a delimiter, is not filled from rows for windows")
     yield NodeState("window-aggs", key, accumulators, slices=slices)
-    for index, numbers in enumerate(distinct_views(node)):
+    for index, numbers in enumerate(views):
+        if hops and len(numbers) > 1:
+            text = call_text(node, aggregate_calls(node)[numbers[0]])
+            raise unsupported(
+                node, f"several calls with DISTINCT of one column in HOP are not filled from rows: {text}"
+            )
         for state in _view(node, key, index, numbers, taken_back=False):
             yield replace(state, slices=slices)
 
@@ -115,9 +126,10 @@ def _slices(node: PlanNode, column: str) -> Slices:
     return Slices(column, step, offset, size, cumulates=kind == "CumulativeWindow")
 
 
+_HOPPING = "HoppingWindow"
 _SIZES = {
     "TumblingWindow": ("size", "size"),
-    "HoppingWindow": ("size", "slide"),
+    _HOPPING: ("size", "slide"),
     "CumulativeWindow": ("maxSize", "step"),
 }
 _STRATEGIES = ("TimeAttribute", "SliceAttached")

@@ -146,7 +146,10 @@ def _call_name(call: Any, function: str, columns: Names) -> str:
 
 # Windows of a plan's nodes: what the namespaces of their states are.
 
-_DURATION = re.compile(r"(-?)P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,9}))?S)?)?")
+_DURATION = re.compile(
+    r"(?P<whole>-?)P(?:(?P<days>-?\d+)D)?"
+    r"(?:T(?:(?P<hours>-?\d+)H)?(?:(?P<minutes>-?\d+)M)?(?:(?P<sign>-?)(?P<seconds>\d+)(?:\.(?P<fraction>\d{1,9}))?S)?)?"
+)
 _SLICE = ("slice_start", "slice_end")
 _ATTACHED = "WindowAttached"
 _MAX_MILLIS = 1 << 62
@@ -177,19 +180,20 @@ def window_names(node: PlanNode, *path: str) -> WindowNames:
 
 
 def window_millis(node: PlanNode, window: dict[str, Any], name: str) -> int:
-    """Parse a java.time.Duration as its toString writes it, or a number of milliseconds."""
+    """Parse a java.time.Duration as its toString writes it (PT-8H, PT-0.5S), or a number of milliseconds."""
     written = window.get(name)
     if type(written) is int and 0 < abs(written) < _MAX_MILLIS:
         return written
     match = _DURATION.fullmatch(written) if isinstance(written, str) and len(written) < 80 else None
     if match is None:
         raise node.error(f"the window's {name} is {str(written)[:80]!r}")
-    sign, days, hours, minutes, seconds, fraction = match.groups()
-    whole = ((int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes or 0)) * 60 + int(seconds or 0)
-    millis = whole * 1000 + int((fraction or "0").ljust(3, "0")[:3])
+    days, hours, minutes = (int(match[part] or 0) for part in ("days", "hours", "minutes"))
+    below = int(match["seconds"] or 0) * 1000 + int((match["fraction"] or "0").ljust(3, "0")[:3])
+    millis = ((days * 24 + hours) * 60 + minutes) * 60_000 + (-below if match["sign"] else below)
+    millis = -millis if match["whole"] else millis
     if not (0 < millis < _MAX_MILLIS or name == "offset"):
         raise node.error(f"the window's {name} is {written!r}")
-    return -millis if sign else millis
+    return millis
 
 
 @dataclass(frozen=True)

@@ -124,11 +124,11 @@ def _checked(column: pa.Array, part: Column) -> pa.Array:
 
 def _with_initial(column: pa.Array, initial: int | str) -> pa.Array:
     """Return a column with the initial value of accumulators, 0 of numbers, for nulls."""
-    if not column.null_count:
-        return column
     if isinstance(initial, str):
         is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-        return column.fill_null(initial) if is_text else column
+        return (column if is_text else column.cast(pa.string())).fill_null(initial)
+    if not column.null_count:
+        return column
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)):
         return values_array(np.zeros(len(column), np.int64)) if column.null_count == len(column) else column
     zeros = pa.py_buffer(bytes(column.type.bit_width // 8 * len(column)))

@@ -33,8 +33,8 @@ NOT_MERGED = (
     "the window that ends at {} was emitted, so that its slices are one with the first slice of the longest window: "
     "give their rows as one, at the end of that slice"
 )
-_NONE = -(2**62)
-"""Before all times: no watermark."""
+_FIRST, _LAST = -(2**62), 2**62
+"""Before all times, and after them: a job that ends has the largest BIGINT as its watermark."""
 Longs = npt.NDArray[np.int64]
 
 
@@ -70,7 +70,7 @@ def open_slices(frame: Any, slices: Slices, watermark: int | None) -> Any:
             its own, when it computes the rows.
     """
     check_time(frame, slices.column, "window-aggs", "the end of a window")
-    now = _NONE if watermark is None else watermark
+    now = _time(watermark)
     if is_spark(frame):
         from stateproc.writers.bootstrap.spark_slices import open_rows  # Lazy: only where Spark is imported.
 
@@ -91,7 +91,7 @@ def slice_timers(rows: Any, slices: Slices, watermark: int | None) -> Any:
         slices: What slices there are.
         watermark: The watermark in milliseconds; None for none.
     """
-    now = _NONE if watermark is None else watermark
+    now = _time(watermark)
     if is_spark(rows):
         from stateproc.writers.bootstrap.spark_slices import timer_rows  # Lazy: only where Spark is imported.
 
@@ -126,6 +126,11 @@ def _distinct(timers: pa.Table) -> pa.Table:
     return pa.table({KEY: keys, NAMESPACE: values_array(due), TIMESTAMP: values_array(due - 1)})
 
 
+def _time(watermark: int | None) -> int:
+    """Return a time with which there is no overflow; that of no watermark."""
+    return _FIRST if watermark is None else min(max(watermark, _FIRST), _LAST)
+
+
 def _in_millis(frame: Any) -> Any:
     """Return a watermark as milliseconds."""
     if is_spark(frame):
@@ -147,7 +152,10 @@ def _millis(column: pa.Array, name: str) -> Longs:
         try:
             column = column.cast(pa.timestamp("ms", column.type.tz)).cast(pa.int64())
         except pa.ArrowInvalid as error:
-            raise InvalidRows(f"column '{name}' has a time that is no millisecond", advice="fix it") from error
+            raise InvalidRows(
+                f"column '{name}' has a time that is no millisecond",
+                advice=f"cut it off, as Flink does: date_trunc('milliseconds', …) AS {name}",
+            ) from error
     return numbers_of(column).astype(np.int64)
 
 

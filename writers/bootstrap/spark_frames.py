@@ -131,6 +131,8 @@ def _field(part: Record, name: str, given: str | None, frame: DataFrame) -> Colu
     if given is None:
         return F.lit(None).cast("void" if part.type_of(name).kind == "RAW" else "timestamp")
     column = column_named(given)
+    if isinstance(part.initial.get(name), str):
+        return F.coalesce(column.cast("string"), F.lit(part.initial[name]))
     if name in part.initial:
         return F.coalesce(column, F.lit(part.initial[name]).cast(frame.schema[given].dataType))
     if name not in part.ordered:

@@ -314,10 +314,23 @@ class ExistingOperator:
                 f"types of {self.edits.scala} for Flink {release}, which has Flink's Scala API",
                 advice="write for Flink 2 (flink_version)",
             )
+        elif has_scala_keyed(self.operator):
+            self._check_scala_conversion(bool(rows))
         if self.upgrade(release) is None or self.operator.unreadable_keyed_files:
             check_kryo(self.operator, release, {*self.edits.dropped, *(item.name for item in rows)})
         if rows and self.header.key is not None:
             check_kryo_rows(self.operator, release, self.header.key, rows)
+
+    def _check_scala_conversion(self, with_rows: bool) -> None:
+        """Raise what keeps types of Scala in keyed state from being converted: files, or states of rows beside them."""
+        for _, error in self.operator.unreadable_keyed_files:
+            raise error
+        if with_rows:
+            raise InvalidOption(
+                "states are written from rows, and types of Flink's Scala API are converted, in one write",
+                where=Where(operator=self.operator.display),
+                advice="upgrade first, and write the rows into what that wrote",
+            )
 
     def _refuse_types_and_conversions(self, release: Release) -> None:
         """Raise InvalidOption for states that get another type, while values of Kryo in them are converted."""
@@ -608,13 +621,13 @@ class ExistingOperator:
     def _scala_hashes(self, release: Release) -> KeyHashes | None:
         """Return how keys of Scala are hashed by the old job and by the new one; None where both do alike.
 
-        A function of the user's is for a class whose hashCode is not Scala's. Raises UnsupportedSnapshot.
+        Raises UnsupportedSnapshot, InvalidOption.
         """
         upgrade = self.upgrade(release)
-        if upgrade is None or not upgrade.scala or self.edits.hash_function is not None:
+        if upgrade is None or not upgrade.scala:
             return None
         if self._key_hashes is None:
-            self._key_hashes = (key_hashes(self.operator, self.header),)
+            self._key_hashes = (key_hashes(self.operator, self.header, self.edits.hash_function),)
         return self._key_hashes[0]
 
     @property
@@ -753,7 +766,7 @@ class ExistingOperator:
         """What a plan says of the formula of keys' hash codes, if one was chosen."""
         notes = [] if self._hash_choice is None else [self._hash_choice[1].note(self.operator.display)]
         if self._key_hashes is not None and self._key_hashes[0] is not None:
-            notes.append(words(self.operator.display))
+            notes.append(words(self.operator.display, self._key_hashes[0]))
         if self._new_key_hash is not None:
             notes.append(
                 f"{self.operator.display}: keys of the new type are hashed by {self._new_key_hash}, which no key of "

@@ -46,6 +46,7 @@ from stateproc.serializers.pojo.serializer import Pojo
 from stateproc.verification.class_mentions import all_serializers, class_skeleton
 from stateproc.verification.problem import problem_of
 from stateproc.writers.rewrite.collection_types import ElementClasses, WatchedKryo
+from stateproc.writers.rewrite.kryo_versions import names_scala
 from stateproc.writers.rewrite.merged_header import MergedHeader, with_snapshots
 
 _LOOKED_AT = 20_000
@@ -368,11 +369,18 @@ class KryoUpgrade:
         made = self.converted(serializer)
         # Serializers of Scala's API may equal their counterparts: only the classes of their snapshots differ.
         is_same = (made is serializer or made == serializer) and not (self.scala and has_scala_api(serializer))
-        return (
+        written = (
             data
             if is_same and HOLDERS[self.operator.options.kryo] not in data
             else proxied_snapshot(made, self.release)
         )
+        if self.scala and names_scala(written):
+            raise UnsupportedSnapshot(
+                f"in {serializer.type_name} is a type of Flink's Scala API that cannot be read, and so not converted",
+                advice="describe the class or register its serializer (docs/kryo-and-classes.md), or leave the state "
+                "out (drop_state)",
+            )
+        return written
 
     def header_reason(self, info: StateMetaInfo) -> str | None:
         """Return what a plan says of a state whose values stay and whose serializer snapshots change; else None."""

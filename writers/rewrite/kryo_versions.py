@@ -68,17 +68,19 @@ def _keyed_snapshots(operator: Operator) -> Iterator[bytes]:
 
 
 def check_scala(operator: Operator, release: Release, gone: Collection[str]) -> None:
-    """Raise UnsupportedSnapshot if states of an operator have types of Flink's Scala API, which Flink 2 does not have.
+    """Raise UnsupportedSnapshot if an operator has types of Flink's Scala API, which Flink 2 does not have.
 
-    gone: as of `check_kryo`.
+    gone: as of `check_kryo`. Keys stay in the header, whichever states are gone.
     """
     if release.major < 2:
         return
+    services = (service for timers in timers_in_raw_state(operator) for service in timers.services)
+    if any(_SCALA in service.key_snapshot or _SCALA in service.namespace_snapshot for service in services):
+        raise _without_scala(operator, "keys", None, release)
     for header in (file.header for file in operator.keyed_files if _readable(operator, file)):
         if header is None:
             continue
-        names = [info.name for info in header.states if info.name not in gone]
-        if names and _SCALA in header.key_snapshot:
+        if _SCALA in header.key_snapshot:
             raise _without_scala(operator, "keys", None, release)
         for info in header.states:
             if info.name not in gone and _has_scala(info):
@@ -86,6 +88,18 @@ def check_scala(operator: Operator, release: Release, gone: Collection[str]) -> 
     for info in _operator_states(operator):
         if _has_scala(info):
             raise _without_scala(operator, "values", info.name, release)
+
+
+_OTHERWISE = (
+    "write them anew from rows (transform_state), or leave them out (drop_state)",
+    "write the operator anew from rows (with_operator), or leave it out (remove_operator)",
+)
+"""What to do about a state, and about keys."""
+
+
+def names_scala(snapshot: bytes) -> bool:
+    """Whether a serializer's snapshot names a class of Flink's Scala API."""
+    return _SCALA in snapshot
 
 
 def _has_scala(info: StateMetaInfo) -> bool:
@@ -97,7 +111,7 @@ def _without_scala(operator: Operator, what: str, state: str | None, release: Re
         f"{what} of Flink's Scala API, which Flink {release} does not have",
         where=Where(operator=operator.display, state=state),
         advice="if the job has flink-scala-api instead, convert them: stateproc upgrade --scala flink-scala-api "
-        "(with_scala_types); or write them anew from rows (transform_state), or leave them out (drop_state)",
+        f"(with_scala_types); or {_OTHERWISE[state is None]}",
     )
 
 

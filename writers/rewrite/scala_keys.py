@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from stateproc.errors import InvalidOption, UnsupportedSnapshot, Where
-from stateproc.keygroups.class_hashes import SCALA_2_12, SCALA_2_13, ClassHash, class_hashes
+from stateproc.keygroups.class_hashes import SCALA, SCALA_2_12, SCALA_2_13, ClassHash, class_hashes
 from stateproc.model.operator import Operator
 from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers.flinkx.scala_api import has_scala_api
 from stateproc.serializers.scala import CaseClass
 from stateproc.writers.rewrite.merged_header import MergedHeader
-from stateproc.writers.rewrite.rekey import Rekey, choose_hash, rekey
+from stateproc.writers.rewrite.rekey import HashCodes, Rekey, choose_hash, rekey
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Regrouping:
 class KeyHashes:
     """The hash codes of an operator's keys in Scala 2.12 and in 2.13."""
 
-    old: ClassHash
-    new: ClassHash
+    old: ClassHash | str | HashCodes
+    new: ClassHash | str | HashCodes
 
     def of(self, state: StateDescriptor, operator: Operator, max_parallelism: int) -> Regrouping:
         """Return what gives entries of a state their new key groups. Raises InvalidOption, Undecodable."""
@@ -58,10 +58,11 @@ class KeyHashes:
         return Regrouping(confirming, rekey(state, max_parallelism, context, hash_function=self.new))
 
 
-def key_hashes(operator: Operator, header: MergedHeader) -> KeyHashes | None:
+def key_hashes(operator: Operator, header: MergedHeader, given: str | HashCodes | None) -> KeyHashes | None:
     """Return the hash codes of keys if they differ between releases of Scala; None if keys are no types of Scala.
 
-    Some entries of each state are read.
+    Some entries of each state are read. ``given``: what the user says of them: of a class with a hashCode of its own it
+    is the same in both, and has to be that of the key groups in the snapshot.
 
     Raises:
         UnsupportedSnapshot: The hash code of keys of this type in Scala 2.13 is not known, or keys are not in the key
@@ -78,6 +79,8 @@ def key_hashes(operator: Operator, header: MergedHeader) -> KeyHashes | None:
             advice="key the job by a case class, a tuple or a simple type, and write the operator anew from rows "
             "(with_operator), or leave it out (remove_operator)",
         )
+    if given is not None and given not in (SCALA, SCALA_2_12, SCALA_2_13):
+        return KeyHashes(given, given)
     context = replace(operator.options.context.inner, temporal="exact")
     try:
         choose_hash(operator, header, SCALA_2_12)
@@ -92,6 +95,8 @@ def key_hashes(operator: Operator, header: MergedHeader) -> KeyHashes | None:
         ) from error
 
 
-def words(operator: str) -> str:
+def words(operator: str, hashes: KeyHashes) -> str:
     """Return what a plan says of an operator's keys."""
+    if hashes.old is hashes.new:
+        return f"{operator}: keys keep their key groups, which the given hash function has to confirm"
     return f"{operator}: keys get the key groups of their hash codes in Scala 2.13, which are others than in 2.12"

@@ -67,7 +67,7 @@ class FlinkxCaseClass(CaseClass):
     def layout(self, ctx: LayoutContext) -> Layout:
         fields = super().layout(ctx)
         if self.immutable is not None:
-            return CountedFields(fields, len(self.fields), max(fixed_sum(self.fields), 0))
+            return CountedFields(fields, len(self.fields), max(self._fields_length, 0))
         return CountedFields(fields, len(self.fields)) if self.counts_fields(ctx) else fields
 
     def counts_fields(self, ctx: LayoutContext) -> bool:
@@ -86,9 +86,14 @@ class FlinkxCaseClass(CaseClass):
         return ctx.case_class_arity is not CaseClassArity.ABSENT
 
     @property
+    def _fields_length(self) -> int:
+        # TupleSerializerBase.getLength takes a field without bytes, such as Unit, for one of any length.
+        return VARIABLE if any(field.length == 0 for field in self.fields) else fixed_sum(self.fields)
+
+    @property
     def length(self) -> int:
         # That of 1.x does not count the number of fields.
-        own = fixed_sum(self.fields)
+        own = self._fields_length
         return own if own == VARIABLE or self.immutable is None else own + 4
 
     def write_snapshot(self, out: Output, release: Release) -> None:

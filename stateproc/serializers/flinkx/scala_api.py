@@ -72,6 +72,20 @@ _MAPPED_BY_THE_API = {
     "java.util.UUID": "UUID",
     "scala.math.BigDecimal": "BigDecimal",
     "scala.math.BigInt": "BigInt",
+    **{
+        f"java.time.{name}": name
+        for name in (
+            "LocalDate",
+            "LocalTime",
+            "LocalDateTime",
+            "ZonedDateTime",
+            "OffsetDateTime",
+            "ZoneId",
+            "ZoneOffset",
+        )
+    },
+    "java.time.ZoneRegion": "ZoneId",
+    **{f"scala.concurrent.duration.{name}": name for name in ("Duration", "FiniteDuration")},
 }
 _ADVICE = "give the state another type (transform_state), or leave it out (drop_state)"
 
@@ -246,7 +260,12 @@ def _counterpart(old: Serializer, context: LayoutContext) -> Serializer:
         _refuse_two_nulls(old, old.element, context)
         return FlinkxOption(old.element)
     if isinstance(old, EitherOf):
-        return flinkx_either(old.left, old.right)
+        sides = (old.left, old.right)
+        if any(map(is_migrated, sides)):  # Which side it is must not depend on a null in it.
+            for side in sides:
+                _refuse_two_nulls(old, side, context)
+            sides = (_kept(old.left), _kept(old.right))
+        return flinkx_either(*sides)
     if isinstance(old, ListOf):
         return _of_traversable(old, context)
     if isinstance(old, Scalar) and old.name == "Unit":

@@ -14,6 +14,7 @@ from stateproc.compatibility.verdicts import CompatibilityCheck, StateCheck, Ver
 from stateproc.errors import InvalidOption
 from stateproc.snapshot.snapshot import Snapshot
 from tests.helpers.flink.changed_plans import RIGHT, WRONG, names, recorded
+from tests.helpers.planned_states import planned_job
 
 
 def check(name: str) -> tuple[CompatibilityCheck, str]:
@@ -158,3 +159,16 @@ def test_the_plan_of_another_job_is_refused() -> None:
         edge["source"], edge["target"] = int(f"4{edge['source']}"), int(f"4{edge['target']}")
     with pytest.raises(InvalidOption, match="none of the snapshot's"):
         snapshot.check(from_plan=plan, to_plan=plan)
+
+
+@pytest.mark.parametrize("change", ["offset", "decimal"])
+def test_windows_that_cannot_be_filled_are_not_compared(change: str) -> None:
+    """An accumulator that is not known here, and windows that begin before the hour, are no fault of the plan."""
+    plan = json.loads((planned_job("1.20", "plain").path / "plan.json").read_text())
+    for node in plan["nodes"]:
+        if "window-aggregate" in node["type"] and "windowing" in node and change == "offset":
+            node["windowing"]["window"]["offset"] = "PT-8H"
+        elif "window-aggregate" in node["type"] and node.get("aggCalls"):
+            node["aggCalls"][0] |= {"internalName": "$AVG$1", "type": "DECIMAL(38, 6)"}
+    snapshot = stateproc.open(str(planned_job("1.20", "plain").path / "snapshot"))
+    assert snapshot.check(to_plan=plan).operators

@@ -208,6 +208,11 @@ def test_a_job_restores_a_log_that_does_not_contain_the_type_of_its_keys(release
     if release == "1.20":
         assert {state.verdict for state in operator.states} == {Verdict.MISREAD}
         assert operator.reasons[0].endswith("keys of Kryo Flink 2.3 misreads")
+        declared = [{"uid": "chain", "key": "String", "states": [{"name": "text", "kind": "value", "value": "String"}]}]
+        checked = member.open(key_type=None).check(flink_version="2.3", expect={"operators": declared})
+        (operator,) = [one for one in checked.operators if one.states]
+        assert {state.name: state.verdict for state in operator.states}["text"] == Verdict.AS_IS
+        assert operator.reasons[0].endswith("Flink does not compare it")
     named = member.open(key_type="String")
     assert named.check(flink_version=release).restores
     assert named.check(flink_version="2.3").restores

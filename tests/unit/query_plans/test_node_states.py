@@ -389,6 +389,73 @@ def test_slices_of_a_window_that_cumulates_are_merged_into_the_first(tmp_path: P
     assert timers(closed) == [("tea", "01:01")]
 
 
+def call(function: str, *arguments: int, distinct: bool = False) -> dict[str, Any]:
+    name = f"${function}$1"
+    return {"name": None, "internalName": name, "argList": list(arguments), "filterArg": -1, "distinct": distinct,
+            "approximate": False, "ignoreNulls": False, "type": "BIGINT"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("calls", "text"),
+    [
+        ([call("COUNT", 1, distinct=True), call("SUM", 1, distinct=True)], r"DISTINCT of one column in HOP .*COUNT"),
+        ([call("LISTAGG", 0, 0)], r"LISTAGG\(.*, with a delimiter, is not filled from rows for windows"),
+    ],
+)
+def test_slices_that_would_be_merged_otherwise_are_refused(calls: list[Any], text: str) -> None:
+    """HOP counts what DISTINCT has seen for each call, and slices of LISTAGG are joined by what they keep."""
+    plan = read_plan(edited(lambda node: node.update(aggCalls=calls), HOP))
+    with pytest.raises(UnsupportedSnapshot, match=text):
+        node_states(plan, HOP)
+    if len(calls) > 1:
+        one = read_plan(edited(lambda node: node.update(aggCalls=calls[:1]), HOP))
+        assert [state.name for state in node_states(one, HOP)][:2] == ["window-aggs", "distinctAcc_0"]
+
+
+@pytest.mark.parametrize(
+    ("offset", "millis"),
+    [
+        ("PT-8H", -28_800_000), ("PT-1H-30M", -5_400_000), ("PT-0.5S", -500), ("PT-1M0.25S", -59_750),
+        ("-PT8H", -28_800_000), ("PT8H", 28_800_000), ("PT0S", 0), ("P1DT1S", 86_401_000), ("PT-1.000000001S", -1000),
+    ],
+)  # fmt: skip
+def test_windows_may_begin_before_and_after_the_hour(offset: str, millis: int) -> None:
+    plan = read_plan(edited(lambda node: node["windowing"]["window"].update(offset=offset), HOP))
+    (state,) = node_states(plan, HOP)
+    assert state.slices is not None and state.slices.offset == millis
+
+
+def test_a_job_that_has_ended_has_no_open_slices(tmp_path: Path) -> None:
+    rows = hops([at("00:01")], []) | {"watermark": pa.table({"watermark": pa.array([2**63 - 1])})}
+    made = filled(HOP, rows, tmp_path)
+    assert values(made, "window-aggs") == []
+    assert made.state("watermark").to_arrow().column("value").to_pylist() == [2**63 - 1]
+
+
+def test_the_end_of_a_window_is_not_taken_for_a_column_that_distinct_has_seen() -> None:
+    written = re.sub(r'("name"\s*:\s*)"customer"', r'\1"window_end"', PLAN.read_text())
+    window, seen, _ = node_states(read_plan(json.loads(written)), TUMBLE)
+    assert window.slices is not None and window.slices.column == "window_end_1"
+    assert seen.columns == ("product", "window_end", "window_end_1")
+
+
+@pytest.mark.parametrize(
+    "delimiters",
+    [pa.nulls(2), pa.array([None, ";"]).dictionary_encode(), pa.array([None, ";"], pa.string_view())],
+    ids=lambda column: str(column.type),
+)
+def test_a_delimiter_that_is_not_given_is_a_comma(delimiters: pa.Array, tmp_path: Path) -> None:
+    plan = edited(lambda node: node.update(aggCalls=[call("LISTAGG", 0)]), TUMBLE)
+    columns = node_states(read_plan(plan), TUMBLE)[0].columns
+    key, delimiter, text, end = columns
+    made = {key: ["tea", "mate"], delimiter: delimiters, text: ["a", "b"], end: [at("00:01")] * 2}
+    rows = {"window-aggs": pa.table(made), "watermark": pa.table({"watermark": pa.array([], pa.int64())})}
+    found = filled(TUMBLE, rows, tmp_path, plan).state("window-aggs").to_arrow().to_pylist()
+    assert {row["key"][key]: row["value"][delimiter] for row in found} == {
+        "tea": ",", "mate": "," if pa.types.is_null(delimiters.type) else ";"
+    }  # fmt: skip
+
+
 def test_rows_of_a_sort_key_are_not_null(tmp_path: Path) -> None:
     columns = {"product": ["tea"], "amount": [1.5], "id": [1], "rows": pa.array([None], OFFER)}
     with pytest.raises(InvalidRows, match=r"column 'rows'.* None in row 0"):

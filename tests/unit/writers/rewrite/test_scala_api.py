@@ -19,13 +19,18 @@ import pyarrow as pa
 import pytest
 
 import stateproc
-from stateproc import InvalidOption, OperatorBootstrap, SavepointWriter, UnsupportedSnapshot, types
+from stateproc import CorruptSnapshot, InvalidOption, OperatorBootstrap, SavepointWriter, UnsupportedSnapshot, types
 from stateproc.codec.arrow_arrays import Unencodable
+from stateproc.codec.layouts import SingletonValue
 from stateproc.codec.machine import ValueDecoder
 from stateproc.flink_versions import release
+from stateproc.keygroups.class_hashes import SCALA_2_12, SCALA_2_13, class_hashes
+from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.serializers import LayoutContext, Serializer
+from stateproc.serializers.flinkx.case_classes import FlinkxCaseClass
 from stateproc.serializers.flinkx.scala_api import migrated
 from stateproc.serializers.java.collections import ListOf
+from stateproc.serializers.java.scalars import Scalar
 from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.serializers.scala import UNIT, TryOf
 from stateproc.writers.rewrite.kryo_conversion import conversion_context
@@ -111,7 +116,10 @@ def test_check_compares_with_the_job_of_flink_2(savepoints: Path, upgraded: Path
     assert new.check(flink_version="2.3").restores
     assert new.check(flink_version="2.3", like=like).restores
     old = stateproc.open(str(savepoints / "flink-1.20"), uids=UIDS)
-    assert not old.check(flink_version="2.3").restores and not old.check(flink_version="2.3", like=like).restores
+    assert not old.check(flink_version="2.3", like=like).restores
+    same = old.check(flink_version="2.3")
+    fixes = {one.fix for operator in same.operators for one in (operator, *operator.states) if not one.is_right}
+    assert not same.restores and {"--scala flink-scala-api" in str(fix) for fix in fixes} == {True}, fixes
 
 
 def test_without_the_option_and_for_flink_1_it_is_refused(savepoints: Path, tmp_path: Path) -> None:
@@ -171,6 +179,9 @@ NULL_ORDER = b"\x80\0\0\0"
         (types.Option(UNIT), b"\1\0", b"\1"),
         (types.Option(UNIT), b"\0", b"\0"),
         (types.Either(ORDER, types.LONG, scala=True), b"\1" + TEXT + NUMBER, b"\1" + COUNT + TEXT + NUMBER),
+        # Left(null): which side it is does not depend on what is in it.
+        (types.Either(types.STRING, ORDER, scala=True), b"\1\0", b"\1\0"),
+        (types.Either(types.STRING, ORDER, scala=True), b"\0" + TEXT + NUMBER, b"\0" + COUNT + TEXT + NUMBER),
         (types.Tuple(ORDER, types.LONG), TEXT + NUMBER + NUMBER, COUNT + TEXT + NUMBER + NUMBER),
     ],
 )
@@ -193,6 +204,9 @@ def test_a_null_among_items_that_have_none_is_refused() -> None:
         (types.Option(types.Option(ORDER)), "both the value and what is in it may be null"),
         (traversable("List", types.Option(ORDER)), "both the value and what is in it may be null"),
         (types.CaseClass("A", Kryo("java.util.UUID")), "UUID left to Kryo"),
+        (types.CaseClass("A", Kryo("java.time.LocalDate")), "LocalDate left to Kryo"),
+        (types.CaseClass("A", Kryo("scala.concurrent.duration.FiniteDuration")), "FiniteDuration left to Kryo"),
+        (types.Either(types.LONG, types.Option(ORDER), scala=True), "both the value and what is in it may be null"),
     ],
 )
 def test_what_has_no_counterpart_is_refused(old: Serializer, reason: str) -> None:
@@ -255,3 +269,66 @@ def test_keys_of_a_class_with_a_hash_code_of_its_own_keep_their_key_groups(tmp_p
         (row["key_group"], row["value"]) for row in found[1].to_pylist()
     ]
     assert found[1].num_rows == 20
+
+
+def test_a_hash_function_that_is_not_that_of_the_key_groups_is_an_error(tmp_path: Path) -> None:
+    keys = [{"_1": f"key {number}", "_2": number} for number in range(20)]
+    writer = keyed(tmp_path, ORDER, keys, list(range(20)))
+    writer.with_hash_function("op", lambda keys: keys.field(1).cast(pa.int32()).take(list(range(len(keys)))[::-1]))
+    with pytest.raises((InvalidOption, CorruptSnapshot), match="key group"):
+        writer.write(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("named", [None, "scala", "scala-2.12", "scala-2.13"])
+def test_the_hash_codes_of_scala_may_be_named(named: str | None, tmp_path: Path) -> None:
+    keys = [{"_1": f"key {number}", "_2": number} for number in range(20)]
+    old, new = (class_hashes(ORDER, name, LayoutContext())[0] for name in (SCALA_2_12, SCALA_2_13))
+    column = pa.array(keys, ORDER.layout(LayoutContext()).arrow_type)
+    writer = keyed(tmp_path, ORDER, keys, old.codes(column).tolist())
+    if named is not None:
+        writer.with_hash_function("op", named)
+    found = stateproc.open(writer.write(tmp_path / "new"), uids=["op"]).state("op", "count").to_arrow()
+    order = pa.compute.sort_indices(found.column("value"))
+    groups = [key_group_of_hash(int(code), 16) for code in new.codes(column)]
+    assert found.column("key_group").take(order).to_pylist() == groups
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix"),
+    [
+        ("com.acme.Order", "Order"), ("com.acme.Job$Order", "Order"), ("com.acme.Job$Order$1", "Order"),
+        ("com.acme.Job$$anonfun$1$Order$2", "Order"), ("com.acme.A$plusB", "A+B"), ("scala.Tuple2$mcIJ$sp", "Tuple2"),
+        ("com.acme.$colon$colon", "::"),
+    ],
+)  # fmt: skip
+def test_names_of_classes_in_their_hash_codes(name: str, prefix: str) -> None:
+    assert class_hashes(types.CaseClass(name, types.LONG), SCALA_2_13, LayoutContext())[0].prefix == prefix
+
+
+def test_a_state_of_rows_and_types_of_scala_need_a_write_each(savepoints: Path) -> None:
+    rows = writer_of(savepoints).transform_state("values", "option-text", lambda table: table, value_type=types.STRING)
+    with pytest.raises(InvalidOption, match="written from rows, and types of Flink's Scala API are converted"):
+        rows.plan()
+
+
+def test_keys_of_scala_are_refused_whichever_states_are_gone(savepoints: Path) -> None:
+    path = str(savepoints / "flink-1.20")
+    writer = SavepointWriter.from_existing_savepoint(None, path, {"uids": UIDS}).with_flink_version("2.3")
+    for uid in ("values", "tuples", "elements"):
+        writer.remove_operator(uid)
+    for state in stateproc.open(path, uids=UIDS).operator("users").keyed_states:
+        if not state.name.startswith("_timer_state"):
+            writer.drop_state("users", state.name)
+    with pytest.raises(UnsupportedSnapshot, match="keys of Flink's Scala API") as caught:
+        writer.plan()
+    assert "remove_operator" in str(caught.value.advice)
+
+
+def test_a_part_without_bytes_makes_the_length_of_a_case_class_unknown() -> None:
+    """TupleSerializerBase: a null is then followed by nothing."""
+    unit = Scalar("Unit", "Unit", SingletonValue(0), 0, "org.apache.flinkx.api.serializer.UnitSerializerSnapshot")
+    fixed, open_ = (FlinkxCaseClass("A", fields, immutable=False) for fields in ((types.LONG,), (unit, types.LONG)))
+    assert (fixed.length, open_.length, FlinkxCaseClass("A", (), immutable=False).length) == (12, -1, 4)
+    null = pa.nulls(1, open_.layout(CONTEXT).arrow_type)
+    assert open_.layout(CONTEXT).encode(null).data.tobytes() == b"\x80\0\0\0"
