@@ -183,7 +183,8 @@ class OperatorBootstrap(KeyedBootstrap):
         Args:
             plan: the compiled plan: the path of its JSON, its text, or the parsed JSON.
             uid: the uid of the operator, such as ``6_group-aggregate``.
-            rows: a DataFrame; of an operator with several states one for each by its name.
+            rows: a DataFrame; of an operator with several states one for each by its name. Arrow data that comes as a
+                stream is held in memory for windows and for what DISTINCT has seen, which are read twice.
             ttl: whether the job's state has a time to live; by default as the plan says (Flink 1.18 and later).
 
         Returns:

@@ -57,13 +57,12 @@ def rows_of_state(frame: Any, state: NodeState) -> Any:
 
 
 def read_again(frame: Any) -> Any:
-    """Return rows that can be read several times: a table, where they come from a stream of Arrow data."""
-    if is_spark(frame) or not is_arrow(frame) or isinstance(frame, pa.Table | pa.RecordBatch):
-        return frame
+    """Return rows that can be read several times: a table in memory, where they come from a stream of Arrow data."""
     columns = columns_of(frame)
-    names = [] if columns is None else list(columns.names)
-    batches = list(arrow_batches(frame, names))
-    return pa.Table.from_batches(batches) if batches else frame
+    if is_spark(frame) or not is_arrow(frame) or isinstance(frame, pa.Table | pa.RecordBatch) or columns is None:
+        return frame
+    schema = pa.schema([(name, column_type(frame, name, "").arrow) for name in columns.names])
+    return pa.Table.from_batches(arrow_batches(frame, schema.names), schema)
 
 
 def _rows_in(batch: pa.RecordBatch, state: NodeState) -> pa.RecordBatch:

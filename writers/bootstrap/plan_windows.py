@@ -76,11 +76,8 @@ def open_slices(frame: Any, slices: Slices, watermark: int | None) -> Any:
 
         return open_rows(frame, slices, now)
     names = list(columns_of(frame).names)  # type: ignore[union-attr]
-    batches = [_open(batch, slices, now) for batch in arrow_batches(frame, names)]
-    if batches:
-        return pa.Table.from_batches(batches)
     empty = pa.RecordBatch.from_arrays([pa.nulls(0, column_type(frame, name, "").arrow) for name in names], names)
-    return pa.Table.from_batches([_open(empty, slices, now)])
+    return pa.Table.from_batches([_open(batch, slices, now) for batch in (empty, *arrow_batches(frame, names))])
 
 
 def slice_timers(rows: Any, slices: Slices, watermark: int | None) -> Any:

@@ -314,6 +314,8 @@ def test_distinct_has_seen_null_in_a_state_of_its_own(tmp_path: Path) -> None:
     made = filled(SEEN, rows | {"distinctAcc_0": stream}, tmp_path)
     assert made.state("distinctAcc_0").to_arrow().to_pylist()[0]["value"] == [(4, 1), (5, 1)]
     assert values(made, "distinctAcc_0_null_state") == [1]
+    nothing = pa.RecordBatchReader.from_batches(batches[0].schema, [])
+    assert not values(filled(SEEN, rows | {"distinctAcc_0": nothing}, tmp_path / "empty"), "distinctAcc_0_null_state")
     with pytest.raises(NotFound, match="no column 'id'"):
         filled(SEEN, rows | {"distinctAcc_0": rows["accState"]}, tmp_path / "absent")
     with pytest.raises(DuplicateKey):
