@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stateproc.codec import ops
 from stateproc.codec.arrow_arrays import offsets_of, values_array
-from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.layouts import Counted, Layout, Marked, StructLayout, with_nulls
-from stateproc.codec.layouts.strings import blob_array, blob_columns
+from stateproc.codec.layouts.strings import SerializedValue
 from stateproc.codec.temporal import nulls
 from stateproc.readers.entry_programs import LAST_ACCESS_TYPE, Columns, key_layout, last_access, split_ttl, timer_layout
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
@@ -155,25 +151,6 @@ def record_batch(columns: Columns, schema: pa.Schema) -> pa.RecordBatch:
 
 
 # Layouts that return values as the bytes in which they are serialized, without decoding them.
-
-
-@dataclass(frozen=True)
-class SerializedValue(Layout):
-    """Return the bytes of another layout's value as Arrow binary."""
-
-    inner: Layout
-    arrow_type = pa.binary()
-
-    @property
-    def min_size(self) -> int:
-        return self.inner.min_size
-
-    def emit(self, b: Builder, nullable: bool) -> Assembler:
-        lengths, data = blob_columns(b)
-        b.op(ops.PUSH_POS)
-        self.inner.skip(b)
-        b.op(ops.SPAN, lengths, data)
-        return lambda taken: blob_array(taken, lengths, data, pa.binary())
 
 
 def element_layout(state: StateDescriptor, ctx: LayoutContext) -> Layout:

@@ -27,6 +27,7 @@ from stateproc.codec.arrow_arrays import RowBytes, empty_row_bytes, numbers_of, 
 from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.encoding.keys import composite_keys
 from stateproc.codec.layouts import Number
+from stateproc.codec.layouts.strings import SerializedValue
 from stateproc.codec.machine import Machine
 from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.metadata.handles import KeyGroupsHandle
@@ -35,7 +36,7 @@ from stateproc.readers.heap.reader import packed_entries
 from stateproc.readers.key_group_blocks import KeyGroupRange
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.read_options import ReadOptions
-from stateproc.readers.row_schema import KEY_GROUP, SerializedValue, key_group_array
+from stateproc.readers.row_schema import KEY_GROUP, key_group_array
 from stateproc.readers.splits import split_ranges
 from stateproc.readers.state_names import StateNames, renamed
 from stateproc.serializers import LayoutContext, Serializer, read_versioned

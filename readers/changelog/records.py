@@ -22,11 +22,12 @@ from stateproc.codec import ops
 from stateproc.codec.array_types import Bytes, Longs
 from stateproc.codec.builder import Builder
 from stateproc.codec.layouts import Blob, Counted, Layout, StructLayout
+from stateproc.codec.layouts.strings import SerializedValue
 from stateproc.codec.machine import DecodeFailure, Machine
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.readers.changelog.change_blocks import Change, ChangeBlock
 from stateproc.readers.error_context import placed
-from stateproc.readers.row_schema import SerializedValue, serialized_items, serialized_pairs
+from stateproc.readers.row_schema import serialized_items, serialized_pairs
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext
 

@@ -31,6 +31,7 @@ from stateproc.codec.arrow_arrays import RowBytes, empty_row_bytes, numbers_of, 
 from stateproc.codec.builder import Builder
 from stateproc.codec.encoding.keys import composite_keys
 from stateproc.codec.encoding.list_encoding import delimited
+from stateproc.codec.layouts.strings import SerializedValue
 from stateproc.codec.machine import HostFailure, Machine
 from stateproc.errors import SnapshotError, UnsupportedSnapshot, Where
 from stateproc.metadata.backend import KeyedHeader
@@ -51,7 +52,6 @@ from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.row_schema import (
     KEY_GROUP,
     RAW_KEY,
-    SerializedValue,
     finished_rows,
     key_group_array,
     record_batch,

@@ -30,6 +30,7 @@ from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import booleans_of, values_array
 from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.layouts import Blob, Delimited
+from stateproc.codec.layouts.strings import SerializedValue
 from stateproc.codec.machine import Machine
 from stateproc.errors import InvalidEntries
 from stateproc.metadata.handles import CANONICAL_TYPE, KeyedHandle, KeyGroupsHandle
@@ -37,7 +38,7 @@ from stateproc.readers.entry_programs import key_layout
 from stateproc.readers.error_context import placed
 from stateproc.readers.heap.reader import measure_heap
 from stateproc.readers.key_group_blocks import group_ranges
-from stateproc.readers.row_schema import SerializedValue, element_layout
+from stateproc.readers.row_schema import element_layout
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Undecodable
 from stateproc.storage import SnapshotLocation, open_handle

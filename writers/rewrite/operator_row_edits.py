@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import RowBytes, numbers_of, row_bytes_of, values_array
 from stateproc.codec.layouts import Counted, Layout, StructLayout
+from stateproc.codec.layouts.strings import SerializedValue
 from stateproc.codec.machine import ValueDecoder
 from stateproc.errors import CorruptSnapshot, InvalidOption, Where
 from stateproc.filters import RowFilter, parse
@@ -24,7 +25,6 @@ from stateproc.model.operator_state import SUBTASK, OperatorState, opened_state
 from stateproc.model.state import State
 from stateproc.readers.error_context import placed
 from stateproc.readers.operator_state import state_info
-from stateproc.readers.row_schema import SerializedValue
 from stateproc.serializers import LayoutContext
 from stateproc.writers.bootstrap.column_types import conformed
 from stateproc.writers.rewrite.existing_operator import DeleteEdit, UpdateEdit

@@ -20,6 +20,7 @@ from stateproc.codec.array_types import Ints
 from stateproc.codec.arrow_arrays import RowBytes, numbers_of, row_bytes_of, values_array
 from stateproc.codec.builder import Builder
 from stateproc.codec.layouts import Layout
+from stateproc.codec.layouts.strings import SerializedValue
 from stateproc.codec.machine import Machine
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.class_hashes import HASH_FUNCTIONS, SCALA, ClassHash, class_hashes
@@ -30,7 +31,7 @@ from stateproc.keygroups.ranges import key_group_of_hash
 from stateproc.model.operator import Operator
 from stateproc.model.operator_context import OperatorContext
 from stateproc.readers.error_context import placed
-from stateproc.readers.row_schema import KEY_GROUP, SerializedValue
+from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.structs import RowOf

@@ -22,13 +22,14 @@ from stateproc.codec.encoding.list_encoding import delimited
 from stateproc.codec.encoding.sized_writers import concatenate, write_rows
 from stateproc.codec.encoding.strings import row_bytes_writer as measured
 from stateproc.codec.layouts import Delimited
+from stateproc.codec.layouts.strings import SerializedValue
 from stateproc.codec.machine import Machine
 from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where
 from stateproc.flink_versions import DEFAULT
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.readers.changelog.composite_keys import null_form
 from stateproc.readers.error_context import placed
-from stateproc.readers.row_schema import SerializedValue, element_layout
+from stateproc.readers.row_schema import element_layout
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.collections import ListOf, MapOf

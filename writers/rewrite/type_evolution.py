@@ -19,6 +19,7 @@ from stateproc.codec.encoding.sized_writers import concatenate, write_rows
 from stateproc.codec.encoding.strings import row_bytes_writer
 from stateproc.codec.layouts import Counted, StructLayout
 from stateproc.codec.layouts.base import Unwritable
+from stateproc.codec.layouts.strings import SerializedValue
 from stateproc.codec.machine import ValueDecoder
 from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot, Where
 from stateproc.filters import RowExpression, parse
@@ -27,7 +28,7 @@ from stateproc.metadata.backend import StateMetaInfo
 from stateproc.model.operator_context import OperatorContext
 from stateproc.readers.entry_programs import StoredBytes
 from stateproc.readers.error_context import placed
-from stateproc.readers.row_schema import SerializedValue, state_fields
+from stateproc.readers.row_schema import state_fields
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Serializer, Undecodable, proxied_snapshot
 from stateproc.serializers.runtime.ttl import TtlSerializer

@@ -133,3 +133,22 @@ class Blob(Layout):
                 raise Unencodable("a byte string of 64 KiB and more", int(np.argmax(lengths)))
             return concatenate([fixed(lengths.astype(np.uint16)), blobs])
         raise Unwritable("byte strings whose length is stored in another value are read only")
+
+
+@dataclass(frozen=True)
+class SerializedValue(Layout):
+    """Return the bytes of another layout's value as Arrow binary."""
+
+    inner: Layout
+    arrow_type = pa.binary()
+
+    @property
+    def min_size(self) -> int:
+        return self.inner.min_size
+
+    def emit(self, b: Builder, nullable: bool) -> Assembler:
+        lengths, data = blob_columns(b)
+        b.op(ops.PUSH_POS)
+        self.inner.skip(b)
+        b.op(ops.SPAN, lengths, data)
+        return lambda taken: blob_array(taken, lengths, data, pa.binary())

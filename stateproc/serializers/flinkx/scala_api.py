@@ -26,7 +26,7 @@ from stateproc.codec.builder import Assembler, Builder
 from stateproc.codec.encoding.sized_writers import SizedWriter
 from stateproc.codec.encoding.strings import row_bytes_writer
 from stateproc.codec.layouts import Counted, Layout, MapLayout, SingletonValue, StructLayout
-from stateproc.codec.layouts.strings import blob_array, blob_columns
+from stateproc.codec.layouts.strings import SerializedValue
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer
@@ -68,22 +68,12 @@ _MAPS = {
 _BEFORE_A_NAME = re.compile(r"^(scala\.)?(collection\.)?(immutable\.)?(Predef\.)?(package\.)?")
 _OBJECT = "java.lang.Object"
 _BOXES = {"Int": "Integer", "Char": "Character"}
+_TIMES = "LocalDate LocalTime LocalDateTime ZonedDateTime OffsetDateTime ZoneId ZoneOffset"
 _MAPPED_BY_THE_API = {
     "java.util.UUID": "UUID",
     "scala.math.BigDecimal": "BigDecimal",
     "scala.math.BigInt": "BigInt",
-    **{
-        f"java.time.{name}": name
-        for name in (
-            "LocalDate",
-            "LocalTime",
-            "LocalDateTime",
-            "ZonedDateTime",
-            "OffsetDateTime",
-            "ZoneId",
-            "ZoneOffset",
-        )
-    },
+    **{f"java.time.{name}": name for name in _TIMES.split()},
     "java.time.ZoneRegion": "ZoneId",
     **{f"scala.concurrent.duration.{name}": name for name in ("Duration", "FiniteDuration")},
 }
@@ -91,22 +81,8 @@ _ADVICE = "give the state another type (transform_state), or leave it out (drop_
 
 
 @dataclass(frozen=True)
-class _ValueBytes(Layout):
-    """The bytes of another layout's value, as they are; none stand for null."""
-
-    inner: Layout
-    arrow_type = pa.binary()
-
-    @property
-    def min_size(self) -> int:
-        return self.inner.min_size
-
-    def emit(self, b: Builder, nullable: bool) -> Assembler:
-        lengths, data = blob_columns(b)
-        b.op(ops.PUSH_POS)
-        self.inner.skip(b)
-        b.op(ops.SPAN, lengths, data)
-        return lambda decoded: blob_array(decoded, lengths, data, pa.binary())
+class _ValueBytes(SerializedValue):
+    """The bytes of a value, written as they are; none stand for null."""
 
     def measure(self, array: pa.Array) -> SizedWriter:
         refuse_nulls(array, "an item of a collection of flink-scala-api")
@@ -133,29 +109,35 @@ class _Present(Layout):
         return self.inner.emit(b, nullable)
 
 
-@dataclass(frozen=True)
-class _Kept(Serializer):
-    """A part of a value that is written as it is read."""
+class _Declared(Serializer):
+    """Declares what another serializer does, and reads values in a way of its own."""
 
-    inner: Serializer
-
-    def layout(self, ctx: LayoutContext) -> Layout:
-        return _ValueBytes(self.inner.layout(ctx))
+    new: Serializer
 
     @property
     def length(self) -> int:
-        return self.inner.length
+        return self.new.length
 
     @property
     def type_name(self) -> str:
-        return self.inner.type_name
+        return self.new.type_name
 
     @property
     def nested(self) -> tuple[Serializer, ...]:
-        return self.inner.nested
+        return self.new.nested
 
     def write_snapshot(self, out: Output, release: Release) -> None:
-        self.inner.write_snapshot(out, release)
+        self.new.write_snapshot(out, release)
+
+
+@dataclass(frozen=True)
+class _Kept(_Declared):
+    """A part of a value that is written as it is read."""
+
+    new: Serializer
+
+    def layout(self, ctx: LayoutContext) -> Layout:
+        return _ValueBytes(self.new.layout(ctx))
 
 
 @dataclass(frozen=True)
@@ -176,30 +158,14 @@ class _Pairs(Serializer):
 
 
 @dataclass(frozen=True)
-class Migrated(Serializer):
-    """A value that ``old`` reads and ``new`` writes. Both have the same parts."""
+class Migrated(_Declared):
+    """A value that ``old`` reads and ``new`` writes. Both have the same parts, and a length or none."""
 
     old: Serializer
     new: Serializer
 
     def layout(self, ctx: LayoutContext) -> Layout:
         return Rewritten(self.old.layout(ctx), self.new.layout(ctx))
-
-    @property
-    def length(self) -> int:
-        # Whether there is one, on which a composite key depends, is the same of both.
-        return self.new.length
-
-    @property
-    def type_name(self) -> str:
-        return self.new.type_name
-
-    @property
-    def nested(self) -> tuple[Serializer, ...]:
-        return self.new.nested
-
-    def write_snapshot(self, out: Output, release: Release) -> None:
-        self.new.write_snapshot(out, release)
 
 
 def is_of_scala_api(serializer: Serializer) -> bool:

@@ -15,6 +15,7 @@ import pytest
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Builder
+from stateproc.codec.layouts.strings import SerializedValue
 from stateproc.codec.machine import DecodeFailure, Machine
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
 from stateproc.readers.changelog.change_blocks import Change, blocks_of
@@ -25,7 +26,7 @@ from stateproc.readers.entry_programs import Columns
 from stateproc.readers.error_context import placed
 from stateproc.readers.heap.reader import composite_entries
 from stateproc.readers.raw_entries import RawEntries
-from stateproc.readers.row_schema import KEY_GROUP, SerializedValue, element_layout
+from stateproc.readers.row_schema import KEY_GROUP, element_layout
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.java.scalars import SCALARS, VOID_NAMESPACE, Scalar
