@@ -196,9 +196,9 @@ PLAN = planned_job("1.20", "plain").path / "plan.json"
 TOTALS, JOIN, OUTER, LIMIT = "40_group-aggregate", "61_join", "71_join", "170_rank"
 
 
-def filled(uid: str, rows: Any, folder: Path, plan: Any = PLAN, **options: Any) -> Any:
+def filled(uid: str, rows: Any, folder: Path, plan: Any = PLAN, max_parallelism: int = 128, **options: Any) -> Any:
     """An operator that is written from rows, as it is read with the plan."""
-    writer = SavepointWriter.new_savepoint(None)
+    writer = SavepointWriter.new_savepoint(None, max_parallelism)
     writer.with_operator(uid, OperatorBootstrap.from_plan(plan, uid, rows, **options)).write(folder / "filled")
     return stateproc.open(folder / "filled", plan=plan).operator(uid)
 
@@ -360,6 +360,13 @@ def test_slices_are_left_out_after_their_last_window_and_have_a_timer_for_the_ne
     assert len(values(made, "window-aggs")) == left
     assert timers(made) == [("tea", time) for time in due]
     assert made.state("watermark").to_arrow().num_rows == (watermark is not None)
+
+
+def test_windows_of_a_key_that_is_null_have_one_timer(tmp_path: Path) -> None:
+    rows = hops([at("00:01"), at("00:02")], [at("00:01:30")])
+    rows["window-aggs"] = rows["window-aggs"].set_column(0, "product", pa.nulls(2, pa.string()))
+    made = filled(HOP, rows, tmp_path, max_parallelism=1024)
+    assert len(values(made, "window-aggs")) == 2 and timers(made) == [(None, "00:02")]
 
 
 @pytest.mark.parametrize(

@@ -239,12 +239,12 @@ def test_names_of_collections() -> None:
     assert found == kinds
 
 
-def keyed(folder: Path, key: Serializer, keys: list[Any], hashes: list[int]) -> SavepointWriter:
+def keyed(folder: Path, key: Serializer, keys: list[Any], hashes: list[int], groups: int = 16) -> SavepointWriter:
     """A savepoint by Flink 1.20 with keys of a type, to be upgraded; ``hashes``: their hash codes at the old job."""
     column = pa.array(keys, key.layout(LayoutContext()).arrow_type)
     rows = pa.table({"key": column, "hash": pa.array(hashes, pa.int32()), "value": pa.array(range(len(keys)))})
     state = OperatorBootstrap(key_type=key, hash_column="hash").value_state("count", rows, "value", type=types.LONG)
-    path = SavepointWriter.new_savepoint(None, 16).with_operator("op", state).write(folder / "old")
+    path = SavepointWriter.new_savepoint(None, groups).with_operator("op", state).write(folder / "old")
     writer = SavepointWriter.from_existing_savepoint(None, path, {"uids": "op"})
     return writer.with_flink_version("2.3").with_scala_types("flink-scala-api")
 
@@ -280,17 +280,19 @@ def test_a_hash_function_that_is_not_that_of_the_key_groups_is_an_error(tmp_path
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("named", [None, "scala", "scala-2.12", "scala-2.13"])
-def test_the_hash_codes_of_scala_may_be_named(named: str | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("named", "max_parallelism"), [(None, 1024), ("scala", 16), ("scala-2.12", 16), ("scala-2.13", 1024)]
+)
+def test_the_hash_codes_of_scala_may_be_named(named: str | None, max_parallelism: int, tmp_path: Path) -> None:
     keys = [{"_1": f"key {number}", "_2": number} for number in range(20)]
     old, new = (class_hashes(ORDER, name, LayoutContext())[0] for name in (SCALA_2_12, SCALA_2_13))
     column = pa.array(keys, ORDER.layout(LayoutContext()).arrow_type)
-    writer = keyed(tmp_path, ORDER, keys, old.codes(column).tolist())
+    writer = keyed(tmp_path, ORDER, keys, old.codes(column).tolist(), max_parallelism)
     if named is not None:
         writer.with_hash_function("op", named)
     found = stateproc.open(writer.write(tmp_path / "new"), uids=["op"]).state("op", "count").to_arrow()
     order = pa.compute.sort_indices(found.column("value"))
-    groups = [key_group_of_hash(int(code), 16) for code in new.codes(column)]
+    groups = [key_group_of_hash(int(code), max_parallelism) for code in new.codes(column)]
     assert found.column("key_group").take(order).to_pylist() == groups
 
 
