@@ -17,6 +17,7 @@ from stateproc.options import open_arguments, parse_options
 from stateproc.options.definition import option_texts
 from stateproc.query_plans.aggregate_conversion import aggregate_conversion, state_of
 from stateproc.query_plans.join_types import partner_changes
+from stateproc.query_plans.node_definitions import keeps_no_rows
 from stateproc.query_plans.plan_comparison import TimeToLive
 from stateproc.query_plans.plan_matching import Pair
 from stateproc.query_plans.query_evolution import query_evolution
@@ -103,6 +104,7 @@ def engine_of(spark: SparkSession | None) -> Engine:
 
 
 _WAITING = "inputState"
+_DEDUPLICATED = "deduplicate-state"
 """The state of OVER with the rows that wait for the watermark, by their times."""
 
 
@@ -298,7 +300,8 @@ class SavepointWriter(SinkEdits):
             new_aggregates: 'empty' lets calls of an aggregate begin that the old query did not compute, beside those
                 that it did.
             emitted: 'keep' lets results stay as the old query emitted them, where the new one would have emitted others
-                before: of a join that gets another type, or TopN that gets another number of rows.
+                before: of a join that gets another type, TopN that gets another number of rows, or a deduplication
+                that returns the first row of each key instead of the last.
             fill: what new columns have in rows that a join, a deduplication or TopN keeps: ``UID.column``, of joins
                 also ``UID.left.column`` → an expression in SQL over the row's other columns. Else they are null.
         """
@@ -313,6 +316,7 @@ class SavepointWriter(SinkEdits):
         for found, (pair, conversions) in evolution.rows.items():
             self._convert_rows(self._existing(found), pair, conversions)
             self._count_partners(self._existing(found), pair)
+            self._keep_keys(self._existing(found), pair)
         for found, (pair, times) in evolution.times.items():
             if found in self._operators:
                 self._convert_ttl(self._existing(found), pair, times)
@@ -352,7 +356,7 @@ class SavepointWriter(SinkEdits):
         """Give the rows that a node keeps other columns. Raises InvalidOption, UnsupportedSnapshot."""
         for name in operator.header.names:
             side = input_of(pair.old, name)
-            conversion = None if side is None else conversions[side]
+            conversion = None if side is None or not conversions else conversions[side]
             state = operator.header.keyed(name)
             is_unknown = any(conversions) and not state.kind.is_queue and not is_known(pair.old, name)
             if is_unknown and any(rows_in(state.value)):
@@ -377,6 +381,12 @@ class SavepointWriter(SinkEdits):
             if change is not None and f"{change.side}-records" in names:
                 other = f"{side}-records"
                 operator.edits.partners[f"{change.side}-records"] = change, other if other in names else None
+
+    def _keep_keys(self, operator: ExistingOperator, pair: Pair) -> None:
+        """Keep of the rows of a deduplication only that there was one of each key, where the new node keeps no more."""
+        if keeps_no_rows(pair.new) and not keeps_no_rows(pair.old) and _DEDUPLICATED in operator.header.names:
+            change = TypeChange(types.BOOLEAN, {}, ("value = TRUE",))
+            operator.edits.set_type(_DEDUPLICATED, change, of_elements=False)
 
     def _set_timers(self, operator: ExistingOperator) -> None:
         """Give the rows of OVER that wait a timer each, at their times. Raises InvalidOption, UnsupportedSnapshot."""

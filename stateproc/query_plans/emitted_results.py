@@ -1,7 +1,7 @@
 """Find nodes that go on with the same rows and would have emitted other results before, which nobody can take back.
 
-A join of another type, and TopN of another number over rows that are taken back. The user says that what was emitted
-stays as it is, or the node begins without state.
+A join of another type, TopN of another number over rows that are taken back, and the first row of each key instead of
+the last. The user says that what was emitted stays as it is, or the node begins without state.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from stateproc.errors import InvalidOption
 from stateproc.query_plans.join_types import partner_changes
-from stateproc.query_plans.node_definitions import join_type, last_rank
+from stateproc.query_plans.node_definitions import join_type, keeps_no_rows, kept_row, last_rank
 from stateproc.query_plans.plan_file import PlanNode
 
 _SNAPSHOTS = {True: "new snapshot", False: "old snapshot"}
@@ -47,6 +47,10 @@ def other_results(old: PlanNode, new: PlanNode) -> OtherResults | None:
         states = ", ".join(f"{one.side}-records of the {_SNAPSHOTS[one.on]}" for one in partners)
         rows = [one.words for one in partners]
         return OtherResults(join_type(old), join_type(new), rows, f"these rows, which have 0 associations ({states})")
+    was_kept, is_kept = kept_row(old), kept_row(new)
+    if was_kept is not None and is_kept is not None and was_kept != is_kept:
+        counts = ["of each key the row that was emitted counts as the only one before"]
+        return OtherResults(was_kept, is_kept, counts, "the other rows, which only the job's sources have")
     was, now = last_rank(old), last_rank(new)
     if was is None or now is None or was == now:
         return None
@@ -74,6 +78,11 @@ def refuse_other_results(old: PlanNode, new: PlanNode, uid: str, *, keeps: bool)
         raise InvalidOption(
             f"{what}: it has a condition beside its keys, and only Flink knows which rows are partners by it",
             advice=f"let the join begin without state: --empty {uid}",
+        )
+    if keeps_no_rows(old) and not keeps_no_rows(new):
+        raise InvalidOption(
+            f"{what}: by processing time only the keys of first rows are kept, so that these could not be taken back",
+            advice=f"let the operator begin without state: --empty {uid}",
         )
     if not keeps:
         raise InvalidOption(

@@ -29,7 +29,7 @@ from stateproc.query_plans.plan_tables import (
     table_schema,
 )
 
-CALC, JOIN = "stream-exec-calc", "stream-exec-join"
+CALC, JOIN, DEDUPLICATE = "stream-exec-calc", "stream-exec-join", "stream-exec-deduplicate"
 GROUPS, WINDOWS = "groups", "windows"
 _GLOBAL = {"stream-exec-global-group-aggregate": GROUPS, "stream-exec-global-window-aggregate": WINDOWS}
 AGGREGATES = {"stream-exec-group-aggregate": GROUPS, "stream-exec-window-aggregate": WINDOWS, **_GLOBAL}
@@ -66,7 +66,8 @@ class Definition:
         arguments: What each call is over, apart from its function.
         local: What a local aggregate reads, over which the calls of the global one are.
         any_results: The frame of a node that keeps the same rows and emits others: of a join whatever its type is, of
-            TopN over rows that are taken back whatever the last rank is; "" for other nodes.
+            TopN over rows that are taken back whatever the last rank is, of a deduplication whichever row it returns;
+            "" for other nodes.
     """
 
     rows: str
@@ -263,8 +264,41 @@ def _unique_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
     keys = _all_at(node, before.columns, node.items("uniqueKeys"))
     condition = _traced(node, node.at("filterCondition"), _Columns(before.columns))
     rest = _rest(node, "uniqueKeys", "filterCondition", *_of_changes_only(node))
-    rows = _text(node.kind, before.rows, keys, condition, rest, _times(node, before))
-    return _keeper(rows, [_text(rows, column) for column in before.columns], [], inputs)
+    times = _times(node, before)
+    rows = _text(node.kind, before.rows, keys, condition, rest, times)
+    made = _keeper(rows, [_text(rows, column) for column in before.columns], [], inputs)
+    if not _goes_on_as_other_row(node):
+        return made
+    rest = _rest(node, "uniqueKeys", "filterCondition", "keepLastRow", *_CHANGES_OF_ROWS)
+    return replace(made, any_results=_text(node.kind, before.rows, keys, condition, rest, times))
+
+
+_CHANGES_OF_ROWS = ("outputInsertOnly", "generateUpdateBefore")
+
+
+def kept_row(node: PlanNode) -> str | None:
+    """Return which row of each key a deduplication returns, in words; None of other nodes."""
+    last = node.at("keepLastRow") if node.kind == DEDUPLICATE else None
+    return {True: "the last row", False: "the first row"}[last] if isinstance(last, bool) else None
+
+
+def keeps_no_rows(node: PlanNode) -> bool:
+    """Whether a deduplication only keeps that there was a row of a key (ProcTimeDeduplicateKeepFirstRowFunction)."""
+    return node.kind == DEDUPLICATE and node.at("isRowtime") is False and node.at("keepLastRow") is False
+
+
+def _goes_on_as_other_row(node: PlanNode) -> bool:
+    """Whether a deduplication knows for each key that it had a row, as one that keeps another row would.
+
+    By processing time the last row is not kept where nobody asks for it. By the time of rows the operator of Flink 2.1
+    for the first one (RowTimeDeduplicateKeepFirstRowFunction) has rows that it has not returned.
+    """
+    if node.kind != DEDUPLICATE or kept_row(node) is None:
+        return False
+    if node.at("isRowtime") is not False:
+        return node.at("outputInsertOnly") is not True
+    asked = node.at("generateUpdateBefore") is True or node.at("configuration", _INSERTS_OPTION) == "true"
+    return keeps_no_rows(node) or asked
 
 
 def _of_changes_only(node: PlanNode) -> Iterator[str]:
@@ -558,7 +592,7 @@ _DEFINED: Mapping[str, tuple[Callable[[PlanNode, Sequence[Definition]], Definiti
     **dict.fromkeys(WAITING_ROWS, (_waiting_rows, 1)),
     OVER: (_over, 1),
     **dict.fromkeys(WAITING_JOINS, (_waiting_rows, 2)),
-    **dict.fromkeys(("stream-exec-deduplicate", "stream-exec-changelog-normalize"), (_unique_rows, 1)),
+    **dict.fromkeys((DEDUPLICATE, "stream-exec-changelog-normalize"), (_unique_rows, 1)),
     **dict.fromkeys(_RANKS, (_rank, 1)),
     **dict.fromkeys(
         ("stream-exec-exchange", "stream-exec-drop-update-before", "stream-exec-mini-batch-assigner"), (_passing, 1)

@@ -224,7 +224,8 @@ def _converted(
 ) -> list[Pair]:
     """Return the pairs of nodes of one frame, whose state is converted; then those that keep the same and emit others.
 
-    A join goes on as one of another type only where there is none of its own, and so does TopN of another number.
+    A join goes on as one of another type only where there is none of its own; so do TopN of another number, and a
+    deduplication that returns another row.
     """
     taken = [{pair.old.id for pair in found}, {pair.new.id for pair in found}]
     frames: list[dict[str, list[PlanNode]]] = [{}, {}]

@@ -15,7 +15,7 @@ from typing import Any
 
 from stateproc.errors import InvalidOption, not_found
 from stateproc.query_plans.aggregate_views import is_view
-from stateproc.query_plans.node_definitions import JOIN, Definition
+from stateproc.query_plans.node_definitions import JOIN, Definition, keeps_no_rows
 from stateproc.query_plans.over_aggregates import OVER, over_time
 from stateproc.query_plans.plan_comparison import found_by, goes_on, is_same, operator_key
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
@@ -149,7 +149,8 @@ Fills = Mapping[str, str]
 
 
 def row_conversions(new: NewQuery, pair: Pair, fills: Fills) -> tuple[RowConversion | None, ...]:
-    """Return how the rows of each input get other columns; None for an input whose columns stay.
+    """Return how the rows of each input get other columns; None for an input whose columns stay; nothing where the new
+    node keeps no rows.
 
     Args:
         new: The query of the job that will restore the state.
@@ -160,7 +161,7 @@ def row_conversions(new: NewQuery, pair: Pair, fills: Fills) -> tuple[RowConvers
         InvalidOption: A column without a value, a type that is not known, or rows that could not be distinguished.
     """
     found: list[RowConversion | None] = []
-    for side, positions in enumerate(pair.columns or ()):
+    for side, positions in enumerate(_columns_of_rows(pair)):
         before = _names(pair.old, side)
         names, types = _names(pair.new, side), _types(pair.new, side)
         columns = [
@@ -181,9 +182,14 @@ def row_conversions(new: NewQuery, pair: Pair, fills: Fills) -> tuple[RowConvers
     return tuple(found)
 
 
+def _columns_of_rows(pair: Pair) -> tuple[tuple[int | None, ...], ...]:
+    """Return `Pair.columns` of the inputs whose rows the new node keeps."""
+    return () if pair.columns is None or keeps_no_rows(pair.new) else pair.columns
+
+
 def row_words(made: Sequence[RowConversion | None]) -> list[str]:
     """Return what becomes of the columns of each input's rows."""
-    sides = [f"{side}: " for side in _SIDES] if len(made) > 1 else [""]
+    sides = [f"{side}: " for side in _SIDES] if len(made) > 1 else [""] * len(made)
     return [f"{side}{', '.join(one.words)}" for side, one in zip(sides, made, strict=True) if one is not None]
 
 
@@ -206,7 +212,7 @@ def check_fills(new: NewQuery, pairs: Sequence[Pair], fills: Fills) -> None:
     known = [
         target
         for pair in pairs
-        for side, positions in enumerate(pair.columns or ())
+        for side, positions in enumerate(_columns_of_rows(pair))
         for name, position in zip(_names(pair.new, side), positions, strict=True)
         if position is None
         for target in _targets(new, pair.new, side, name)

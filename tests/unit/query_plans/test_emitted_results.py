@@ -1,4 +1,4 @@
-"""Nodes that keep the same rows and emit others: joins of another type, TopN of another number.
+"""Nodes that keep the same rows and emit others: joins of another type, TopN of another number, other rows of each key.
 
 Rows of joins keep, get or lose the numbers of their partners. States of the old type are filled from rows by its plan,
 and those of the new one, too: `evolve` makes these of those. Real Flink goes on with what is written in
@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -308,3 +309,89 @@ def test_top_n_over_rows_that_are_only_added_has_no_others(number: int) -> None:
     writer = SavepointWriter.from_existing_savepoint(None, str(source))
     with pytest.raises(InvalidOption, match=rf"would begin without state: {number}_rank"):
         writer.evolve(with_last_rank(number, last), with_last_rank(number, last + 1), emitted="keep")
+
+
+def kept_by(number: int, *, widened: bool = False, **attributes: Any) -> Json:
+    """A deduplication and what it reads, with other attributes, or with a column of a wider type as its key."""
+    (node,) = [copy.deepcopy(node) for node in PLAN["nodes"] if node["id"] == number]
+    node |= attributes
+    plan = with_inputs(PLAN, node)
+    if widened:
+        text = json.dumps(plan)
+        assert "INT" in text
+        plan = json.loads(re.sub(r"\bINT\b", "BIGINT", text))
+    return plan
+
+
+FIRST_ROW = {"keepLastRow": False, "outputInsertOnly": True, "generateUpdateBefore": False}
+LAST_ROW = {"keepLastRow": True, "outputInsertOnly": False, "generateUpdateBefore": True}
+EMITTED = "of each key the row that was emitted counts as the only one before"
+
+
+@pytest.mark.parametrize("lives", ["0 ms", "1 d"])
+def test_of_last_rows_only_their_keys_are_kept_for_the_first_ones(lives: str, tmp_path: Path) -> None:
+    source, uid = planned_job("2.3", "plain").path / "snapshot", "133_deduplicate"
+    first = kept_by(133, **FIRST_ROW)
+    node = next(node for node in first["nodes"] if node["id"] == 133)
+    node["state"][0]["ttl"] = lives
+    writer = SavepointWriter.from_existing_savepoint(None, str(source))
+    with pytest.raises(InvalidOption, match=f"was the last row and is the first row, so that .*: {EMITTED}") as e:
+        writer.evolve(kept_by(133), first)
+    assert "--emitted keep" in str(e.value) and "--empty 133_deduplicate" in str(e.value)
+    writer = SavepointWriter.from_existing_savepoint(None, str(source)).evolve(kept_by(133), first, emitted="keep")
+    assert f"the last row → the first row ({EMITTED})" in str(writer.plan())
+    writer.with_max_parallelism(300).write(tmp_path / "new")
+    before, after = (stateproc.open(one).operator(uid) for one in (source, tmp_path / "new"))
+    old, new = (one.state("deduplicate-state").to_arrow().to_pylist() for one in (before, after))
+    assert len(new) > 2 and sorted(repr(row["key"]) for row in new) == sorted(repr(row["key"]) for row in old)
+    assert {row["value"] for row in new} == {True}
+    assert after.state("deduplicate-state").ttl == (lives != "0 ms")
+
+
+def test_first_rows_by_processing_time_are_not_there_to_be_taken_back() -> None:
+    source = planned_job("2.3", "plain").path / "snapshot"
+    writer = SavepointWriter.from_existing_savepoint(None, str(source))
+    with pytest.raises(InvalidOption, match="only the keys of first rows are kept") as e:
+        writer.evolve(kept_by(128), kept_by(128, **LAST_ROW), emitted="keep")
+    assert "--empty 128_deduplicate" in str(e.value)
+
+
+def test_keys_of_first_rows_get_a_wider_type_as_those_of_last_rows_do(tmp_path: Path) -> None:
+    """Of rows that nobody keeps it does not matter which columns they have."""
+    source, uid = planned_job("2.3", "plain").path / "snapshot", "128_deduplicate"
+    writer = SavepointWriter.from_existing_savepoint(None, str(source))
+    writer.evolve(kept_by(128), kept_by(128, widened=True)).write(tmp_path / "new")
+    before, after = (stateproc.open(one).operator(uid).state("deduplicate-state") for one in (source, tmp_path / "new"))
+    assert pa.types.is_int64(after.schema().field("key").type[0].type)
+    assert pa.types.is_int32(before.schema().field("key").type[0].type)
+    rows = [sorted((repr(row["key"]), row["value"]) for row in one.to_arrow().to_pylist()) for one in (before, after)]
+    assert rows[0] == rows[1] and len(rows[0]) > 1
+
+
+def test_the_other_row_by_the_time_of_rows(tmp_path: Path) -> None:
+    """As Flink before 2.1 has them; later ones have another operator for the first row."""
+    source, uid = planned_job("2.3", "plain").path / "snapshot", "123_deduplicate"
+    first = kept_by(123, keepLastRow=False, generateUpdateBefore=True)
+    for number, (old, new) in enumerate(((kept_by(123), first), (first, kept_by(123)))):
+        writer = SavepointWriter.from_existing_savepoint(None, str(source)).evolve(old, new, emitted="keep")
+        assert EMITTED in str(writer.plan())
+        writer.write(tmp_path / str(number))
+        both = [
+            stateproc.open(folder).operator(uid).state("deduplicate-state").to_arrow()
+            for folder in (source, tmp_path / str(number))
+        ]
+        assert both[0].equals(both[1]) and both[0].num_rows
+    for old, new in ((123, FIRST_ROW), (118, LAST_ROW)):
+        writer = SavepointWriter.from_existing_savepoint(None, str(source))
+        with pytest.raises(InvalidOption, match=f"would begin without state: {old}_deduplicate"):
+            writer.evolve(kept_by(old), kept_by(old, **new), emitted="keep")
+
+
+def test_last_rows_that_nobody_keeps_have_no_keys() -> None:
+    """ProcTimeDeduplicateKeepLastRowFunction writes no state where neither INSERT nor what is replaced is asked for."""
+    option = {"table.exec.deduplicate.insert-update-after-sensitive-enabled": "false"}
+    source = planned_job("2.3", "plain").path / "snapshot"
+    plans = [kept_by(133, configuration=option), kept_by(133, configuration=option, **FIRST_ROW)]
+    writer = SavepointWriter.from_existing_savepoint(None, str(source))
+    with pytest.raises(InvalidOption, match="would begin without state: 133_deduplicate"):
+        writer.evolve(*plans, emitted="keep")
