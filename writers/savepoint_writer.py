@@ -13,6 +13,7 @@ from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot, 
 from stateproc.flink_versions import DEFAULT, Release
 from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.model.operator import Operator
+from stateproc.model.session_windows import SQL_RETRACTED
 from stateproc.options import open_arguments, parse_options
 from stateproc.options.definition import option_texts
 from stateproc.query_plans.aggregate_conversion import aggregate_conversion, state_of
@@ -343,6 +344,13 @@ class SavepointWriter(SinkEdits):
         made = aggregate_conversion(pair, value, operator.header.names)
         if not made.changes(value):
             return
+        if SQL_RETRACTED in operator.header.names:
+            raise InvalidOption(
+                f"{pair.old.label} emits results of windows before their end, and keeps them in {SQL_RETRACTED} with "
+                "the columns of the old calls",
+                where=Where(operator=operator.operator.display),
+                advice="leave its calls as they are, or let it begin without state: --empty, with its new uid",
+            )
         operator.edits.set_type(name, TypeChange(made.value, made.renames, made.assignments), of_elements=False)
         for view, wanted in made.states.items():
             if wanted is None:

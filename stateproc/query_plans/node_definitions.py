@@ -32,7 +32,9 @@ from stateproc.query_plans.plan_tables import (
 CALC, JOIN, DEDUPLICATE = "stream-exec-calc", "stream-exec-join", "stream-exec-deduplicate"
 GROUPS, WINDOWS = "groups", "windows"
 _GLOBAL = {"stream-exec-global-group-aggregate": GROUPS, "stream-exec-global-window-aggregate": WINDOWS}
-AGGREGATES = {"stream-exec-group-aggregate": GROUPS, "stream-exec-window-aggregate": WINDOWS, **_GLOBAL}
+_GROUP_WINDOWS = "stream-exec-group-window-aggregate"
+_IN_WINDOWS = dict.fromkeys(("stream-exec-window-aggregate", _GROUP_WINDOWS), WINDOWS)
+AGGREGATES = {"stream-exec-group-aggregate": GROUPS, **_IN_WINDOWS, **_GLOBAL}
 """Nodes whose state is a row of accumulators per group, or per group and window: in one phase, or after a local one,
 which has no state."""
 _WAITING = ("over-aggregate", "temporal-sort", "window-deduplicate", "window-rank")
@@ -208,18 +210,29 @@ def _local_aggregate(node: PlanNode, inputs: Sequence[Definition]) -> Definition
 
 
 _OF_CALLS = ("aggCallNeedRetractions", "indexOfCountStar")
-_OF_WINDOWS = ("windowing", "namedWindowProperties")
+_OF_WINDOWS = ("windowing", "window", "namedWindowProperties")
 
 
 def _groups(node: PlanNode, before: Definition) -> Definition | None:
     """Return rows in groups, and in the windows that a node assigns or finds in their columns."""
     windowing = node.at("windowing")
-    if AGGREGATES.get(node.kind.replace("local", "global")) == WINDOWS:
+    if node.kind == _GROUP_WINDOWS:
+        windowing = _group_window(node, before)
+    elif AGGREGATES.get(node.kind.replace("local", "global")) == WINDOWS:
         if node.at("windowing", "strategy") not in ("TimeAttribute", "WindowAttached"):
             return None
         windowing = _traced(node, windowing, _Columns(before.columns))
     keys = _all_at(node, before.columns, node.items("grouping"))
     return Definition(_text("groups", before.rows, keys, windowing), before.columns, "")
+
+
+def _group_window(node: PlanNode, before: Definition) -> Any:
+    """Return the window of GROUP BY TUMBLE(…), HOP(…) or SESSION(…), with the column of its time."""
+    window, field = node.at("window"), node.at("window", "timeField")
+    if not isinstance(window, dict) or not isinstance(field, dict):
+        raise node.error("its window has no column of its time")
+    own = {name: value for name, value in window.items() if name not in ("alias", "timeField")}
+    return [own, _at(node, before.columns, field.get("fieldIndex")), field.get("fieldType")]
 
 
 def _join(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:

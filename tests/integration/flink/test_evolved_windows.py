@@ -42,6 +42,15 @@ def per_window(calls: str, read: str) -> str:
     return f"SELECT window_start, window_end, {calls} FROM ({read}) GROUP BY window_start, window_end"
 
 
+def grouped(window: str, calls: str) -> str:
+    """A window of GROUP BY, as SQL had them before table functions of windows."""
+    kind, sizes = window.split(":")
+    return (
+        f"SELECT product, {kind}_START(ts, {sizes}), {kind}_END(ts, {sizes}), {calls} FROM orders "
+        f"GROUP BY product, {kind}(ts, {sizes})"
+    )
+
+
 HOURS = over(TUMBLE, "SUM(amount) AS total, COUNT(*) AS m")
 # Sink → the old query, the new one, and of both the columns after the window.
 QUERIES = {
@@ -98,6 +107,24 @@ QUERIES = {
     "whole": (over(TUMBLE, "SUM(amount)", ""), over(TUMBLE, "SUM(amount)", ""), "a DOUBLE", "a DOUBLE"),
     "keyed": (over(TUMBLE, "COUNT(*)", "n, "), over(TUMBLE, "COUNT(*)", "n, "), "b BIGINT", "b BIGINT"),
     "global": (over(TUMBLE, "MIN(id), MAX(id)", ""), over(TUMBLE, "MAX(id)", ""), "a BIGINT, b BIGINT", "b BIGINT"),
+    "tumbled": (
+        grouped("TUMBLE:INTERVAL '1' HOUR", "SUM(amount), COUNT(DISTINCT id), COUNT(amount), MAX(n)"),
+        grouped("TUMBLE:INTERVAL '1' HOUR", "MAX(n), AVG(amount), COUNT(DISTINCT id)"),
+        "a DOUBLE, b BIGINT, c BIGINT, d INT",
+        "d BIGINT, f DOUBLE, b BIGINT",
+    ),
+    "hopped": (
+        grouped("HOP:INTERVAL '1' HOUR, INTERVAL '3' HOUR", "MAX(amount), SUM(id), LISTAGG(CAST(id AS STRING))"),
+        grouped("HOP:INTERVAL '1' HOUR, INTERVAL '3' HOUR", "LISTAGG(CAST(id AS STRING)), MAX(amount)"),
+        "a DOUBLE, b BIGINT, c STRING",
+        "c STRING, a DOUBLE",
+    ),
+    "sat": (
+        grouped("SESSION:INTERVAL '1' HOUR", "SUM(amount), COUNT(*), COUNT(DISTINCT id)"),
+        grouped("SESSION:INTERVAL '1' HOUR", "COUNT(DISTINCT id), COUNT(*)"),
+        "a DOUBLE, b BIGINT, c BIGINT",
+        "c BIGINT, b BIGINT",
+    ),
     "again": (
         per_window("MAX(total), SUM(m)", HOURS), per_window("SUM(m), MAX(total)", HOURS), "a DOUBLE, b BIGINT",
         "b BIGINT, a DOUBLE",

@@ -8,12 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
 from tests.helpers.fixtures import FIXTURES
+from tests.helpers.plan_parts import with_inputs
+from tests.helpers.planned_states import planned_job
 
 READS_EVERY_MODE = False
 STATE = "window-aggs"
@@ -141,3 +144,93 @@ def test_a_window_of_the_same_calls_stays_as_it_is(tmp_path: Path) -> None:
     job.change(calls(0, COUNT))
     plan = str(writer.evolve(job.old, job.new).plan())
     assert f"kept: WindowAggregate[{job.number}] as WindowAggregate[{job.number}]" in plan
+
+
+# GROUP BY TUMBLE(…), as queries had windows before there were table functions of them.
+GROUP_WINDOWS = {"TUMBLING": 212, "SESSION": 215}
+PLANNED = planned_job("2.3", "plain").path
+
+
+class GroupWindows:
+    """A window of GROUP BY and what it reads, and the same as another one; its snapshot."""
+
+    def __init__(self, window: str, *edits: Callable[[Json], None], source: Path = PLANNED / "snapshot") -> None:
+        self.source, self.number = source, GROUP_WINDOWS[window]
+        plan = json.loads((PLANNED / "plan.json").read_text())
+        (node,) = [node for node in plan["nodes"] if node["id"] == self.number]
+        self.old: Json = with_inputs(plan, node)
+        self.new = copy.deepcopy(self.old)
+        self.uid = f"{self.number}_group-window-aggregate"
+        for edit in edits:
+            edit(next(one for one in self.new["nodes"] if one["id"] == self.number))
+
+    def evolved(self, **options: Any) -> SavepointWriter:
+        """A writer of the savepoint of the new plan."""
+        return SavepointWriter.from_existing_savepoint(None, str(self.source)).evolve(self.old, self.new, **options)
+
+    def rows(self, path: Path | None = None) -> list[Json]:
+        """The accumulators of all windows."""
+        opened = stateproc.open(str(path or self.source), plan=self.old if path is None else self.new)
+        rows = opened[self.uid][STATE].to_arrow().to_pylist()
+        return sorted(rows, key=lambda row: (row["key_group"], str(row["key"]), str(row["namespace"])))
+
+
+def other_calls(node: Json) -> None:
+    """The largest amount, which no state has; the number of rows, which one has; and the sum."""
+    total = node["aggCalls"][0]
+    node["aggCalls"] = [{**total, "name": "largest", "internalName": "$MAX$1"}, COUNT, total]
+
+
+@pytest.mark.parametrize("window", GROUP_WINDOWS)
+def test_windows_of_group_by_get_other_calls(window: str, tmp_path: Path) -> None:
+    job = GroupWindows(window, other_calls)
+    writer = job.evolved(new_aggregates="empty")
+    begun = ["MAX(amount)", *(["COUNT(*)"] * (window == "SESSION"))]
+    plan = str(writer.plan())
+    assert all((f"{call} from now on" in plan) == (call in begun) for call in ("MAX(amount)", "COUNT(*)")), plan
+    writer.write(str(tmp_path / "new"))
+    before, found = job.rows(), job.rows(tmp_path / "new")
+    assert len(found) > 1
+    for one, two in zip(before, found, strict=True):
+        assert one["namespace"] == two["namespace"] and one["key"] == two["key"]
+        assert two["value"] == {"largest": None, "m": one["value"].get("n", 0), "total": one["value"]["total"]}
+    # Timers and the windows of sessions stay.
+    both = [stateproc.open(str(path))[job.uid] for path in (job.source, tmp_path / "new")]
+    for name in ("event timers", *(["session-window-mapping"] * (window == "SESSION"))):
+        assert both[0][name].to_arrow().equals(both[1][name].to_arrow()), name
+
+
+def _longer_window(node: Json) -> None:
+    (size,) = {"size", "gap"} & node["window"].keys()
+    node["window"][size] = "PT2H"
+
+
+def _by_another_column(node: Json) -> None:
+    node["window"]["timeField"]["fieldIndex"] = 2
+
+
+@pytest.mark.parametrize("edit", [_longer_window, _by_another_column])
+@pytest.mark.parametrize("window", GROUP_WINDOWS)
+def test_other_windows_of_group_by_begin(window: str, edit: Callable[[Json], None]) -> None:
+    with pytest.raises(InvalidOption, match="would begin without state"):
+        GroupWindows(window, edit, other_calls).evolved(new_aggregates="empty")
+
+
+@pytest.mark.parametrize("field", [None, {"fieldIndex": 9}, {"fieldIndex": "1"}, {"fieldIndex": -1}, 3])
+def test_a_window_of_group_by_without_its_time_is_no_plan(field: Any) -> None:
+    job = GroupWindows("TUMBLING", lambda node: node["window"].update(timeField=field))
+    with pytest.raises(InvalidOption, match="plan"):
+        job.evolved()
+
+
+def test_results_that_were_emitted_early_have_the_old_columns(tmp_path: Path) -> None:
+    """What `table.exec.emit.early-fire` emits is kept, to be taken back."""
+    first = GroupWindows("TUMBLING", other_calls)
+    key = pa.array([{"f0": "tea"}], pa.struct([("f0", pa.string())]))
+    early = pa.table({"key": key, "value": [1.0]})
+    writer = SavepointWriter.from_existing_savepoint(None, str(first.source))
+    writer.with_states(first.uid, lambda state: state.value_state("previous-state", early)).write(str(tmp_path / "old"))
+    with pytest.raises(InvalidOption, match="emits results of windows before their end") as e:
+        GroupWindows("TUMBLING", other_calls, source=tmp_path / "old").evolved(new_aggregates="empty")
+    assert first.uid in str(e.value) and "--empty" in str(e.value)
+    GroupWindows("TUMBLING", source=tmp_path / "old").evolved().write(str(tmp_path / "same"))
