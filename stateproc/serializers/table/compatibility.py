@@ -36,6 +36,10 @@ def _resolve_collection(old: SqlCollection, new: SqlCollection, comparison: Comp
     return AS_IS if old.type == new.type else incompatible(f"{old.type.sql} → {new.type.sql}")
 
 
+_SAME_OBJECTS = ("org.apache.flink.table.runtime.typeutils.", "org.apache.flink.api.common.typeutils.base.")
+_CONFIG = b"org.apache.flink.api.common.ExecutionConfig"
+
+
 @readability(RowData)
 def _read_row(old: RowData, comparison: Comparison) -> Compatibility | None:
     holders = b"".join(old.written)
@@ -52,9 +56,10 @@ def _read_collection(old: SqlCollection, comparison: Comparison) -> Compatibilit
 
 
 def _read_raw(type_: LogicalType, comparison: Comparison, written: bytes) -> Compatibility | None:
-    """A RAW type holds its serializer as a Java object: Flink 1's hold an ExecutionConfig that Flink 2 does not know.
+    """A RAW type holds its serializer as a Java object: many of Flink 1 hold an ExecutionConfig, which Flink 2 has not.
 
-    Kryo's does not, but may hold serializers that are registered as objects.
+    Kryo's does not, but may hold serializers that are registered as objects. Those of SQL, as of ARRAY_AGG and LAG, and
+    those of Flink's basic types are the same objects in both releases.
     """
     if not comparison.changes_kryo:
         return None
@@ -62,7 +67,8 @@ def _read_raw(type_: LogicalType, comparison: Comparison, written: bytes) -> Com
         serializer = type_.serializer.class_name if type_.serializer is not None else ""
         if serializer.endswith(".KryoSerializer"):
             return _unknown_object(type_, comparison) if HOLDERS[comparison.old_kryo] in written else None
-        return _unknown_object(type_, comparison) if comparison.release.kryo == 5 else None
+        is_same = serializer.startswith(_SAME_OBJECTS) and _CONFIG not in written
+        return _unknown_object(type_, comparison) if comparison.release.kryo == 5 and not is_same else None
     return next(
         (found for child in type_.children if (found := _read_raw(child, comparison, written)) is not None), None
     )

@@ -14,7 +14,7 @@ from stateproc import OperatorBootstrap, SavepointWriter, types
 from stateproc.compatibility.value_comparison import rows_differ
 from stateproc.compatibility.verdicts import RESTORED, CompatibilityCheck, StateCheck, Verdict
 from stateproc.snapshot.snapshot import Snapshot
-from tests.helpers.cases import case_snapshots
+from tests.helpers.cases import CaseSnapshot, case_snapshots
 from tests.helpers.damage.snapshot_copies import SnapshotCopy
 from tests.helpers.fixtures import Fixture, fixtures
 from tests.helpers.paths import FIXTURES
@@ -54,6 +54,15 @@ def test_a_job_without_kryo_restores_on_every_release(release: str) -> None:
     # Flink before 1.16 does not read this version of _metadata.
     assert check.restores is (release != "1.13")
     assert set(verdicts(check).values()) == {Verdict.AS_IS}
+
+
+@pytest.mark.parametrize("case", [one for one in case_snapshots() if one.case == "sql-accumulators"], ids=str)
+def test_lists_in_accumulators_are_the_same_objects_in_flink_2(case: CaseSnapshot) -> None:
+    """Those of ARRAY_AGG, LAG and LEAD are RAW: their serializer is a Java object, which holds no ExecutionConfig."""
+    check = stateproc.open(case.path).check(flink_version="2.3")
+    assert check.verdict is Verdict.AS_IS, check.reasons
+    found = {operator.uid for operator in check.operators if "accState" in {state.name for state in operator.states}}
+    assert {"69_group-aggregate", "101_over-aggregate", "106_over-aggregate"} <= found
 
 
 def test_every_fixture_restores_on_its_own_release() -> None:
