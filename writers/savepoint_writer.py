@@ -352,6 +352,8 @@ class SavepointWriter(SinkEdits):
                 advice="leave its calls as they are, or let it begin without state: --empty, with its new uid",
             )
         operator.edits.set_type(name, TypeChange(made.value, made.renames, made.assignments), of_elements=False)
+        if made.frame is not None:
+            operator.edits.frames[name] = made.frame
         for view, wanted in made.states.items():
             if wanted is None:
                 operator.edits.dropped.add(view)

@@ -3,20 +3,28 @@
 The state has a row of buffers per group, call after call: COUNT the number (BIGINT), SUM, MIN and MAX their result, AVG
 the sum and the number (AggregateFunction classes of org.apache.flink.table.planner.functions.aggfunctions). All of them
 are nullable; those of a call that begins are 0 for COUNT, SUM0 and AVG, else null. So AVG is made of SUM and COUNT of
-the same column, and these of AVG, where the sums have one type.
+the same column, and these of AVG, where the sums have one type. Where rows leave the frame of OVER, its state keeps
+them until then, and a new COUNT, SUM or AVG is computed of those that are in the frame.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stateproc.errors import InvalidOption, Where
 from stateproc.query_plans.aggregate_views import call_columns, distinct_views, kept_views, renamed_states
 from stateproc.query_plans.node_definitions import AGGREGATES, GROUPS, WINDOWS
-from stateproc.query_plans.node_rules import aggregate_calls, buffer_names, function_of, is_built_in, retracts
-from stateproc.query_plans.over_aggregates import OVER, over_time
+from stateproc.query_plans.node_rules import (
+    aggregate_calls,
+    buffer_names,
+    counts_rows,
+    function_of,
+    is_built_in,
+    retracts,
+)
+from stateproc.query_plans.over_aggregates import OVER, knows_frame, over_time
 from stateproc.query_plans.plan_comparison import goes_on
 from stateproc.query_plans.plan_file import PlanNode
 from stateproc.query_plans.plan_matching import Pair, is_known_call, sources_of
@@ -32,6 +40,40 @@ _STATES = {GROUPS: "accState", WINDOWS: "window-aggs"}
 _WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _FLOATING = ("FLOAT", "DOUBLE")
 _MOST_DIGITS = 38
+_OF_FRAMES = ("COUNT", "SUM0", "AVG")
+"""Functions of OVER whose accumulators are sums and numbers, whatever rows have left the frame."""
+_COMPUTED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE")
+"""Types of buffers with sums that are computed of rows, as `LogicalType.kind` calls them."""
+
+
+@dataclass(frozen=True)
+class FrameBuffer:
+    """A buffer of a call of OVER that is computed of the rows in its frame.
+
+    Attributes:
+        field: The buffer, by its position in the accumulators.
+        column: The column that it is over, by its position in the rows as they are kept.
+        is_count: Whether it is the number of values that are not null, and not their sum.
+    """
+
+    field: int
+    column: int
+    is_count: bool
+
+
+@dataclass(frozen=True)
+class FrameBuffers:
+    """The buffers of new calls of OVER that are computed of the rows in its frame.
+
+    Attributes:
+        buffers: These.
+        rows: The field of the accumulators with the number of rows in the frame, by its position.
+        by_time: Whether of the rows that are kept those after the last time that was computed are in no frame yet.
+    """
+
+    buffers: tuple[FrameBuffer, ...]
+    rows: int
+    by_time: bool
 
 
 @dataclass(frozen=True)
@@ -43,12 +85,14 @@ class AggregateConversion:
         renames: The fields that stay, as they were and as they are.
         assignments: The fields of calls that begin.
         states: The states of views, and what they are called; None for one that the new calls do not have.
+        frame: The fields that are computed of the rows in a frame of OVER; None where there are none.
     """
 
     value: RowData
     renames: dict[str, str]
     assignments: tuple[str, ...]
     states: dict[str, str | None]
+    frame: FrameBuffers | None = None
 
     def changes(self, old: RowData) -> bool:
         """Whether accumulators do not stay as they are."""
@@ -93,9 +137,13 @@ def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> Ag
     def buffer(source: int, number: int) -> str:
         return f'{value}."' + old.names[starts[source] + number].replace('"', '""') + '"'
 
+    framed: list[FrameBuffer] = []
     for number, source in enumerate(pair.kept or ()):
         if source is None:
-            for type_, initial in _derived(pair, number, buffer) or _beginning(pair.new, number):
+            derived = _derived(pair, number, buffer)
+            if derived is None:
+                framed += _frame_buffers(pair, number, len(parts))
+            for type_, initial in derived or _beginning(pair.new, number):
                 assignments.append(f"{value}.f{len(parts)} = {initial}")
                 parts.append(_field(type_))
             continue
@@ -112,7 +160,49 @@ def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> Ag
             parts.append((MAP_VIEW, RawValue(NULL_VALUE), java_type(MAP_VIEW)))
     types, fields, written = zip(*parts, strict=True)
     made = RowData(types, tuple(f"f{at}" for at in range(len(types))), fields, written)
-    return AggregateConversion(made, renames, tuple(assignments), renamed_states(pair, views, names))
+    return AggregateConversion(
+        made, renames, tuple(assignments), renamed_states(pair, views, names), _framed(pair.new, framed)
+    )
+
+
+def _framed(node: PlanNode, buffers: Sequence[FrameBuffer]) -> FrameBuffers | None:
+    if not buffers:
+        return None
+    (rows,) = [start for start, call in zip(_starts(node), aggregate_calls(node), strict=False) if counts_rows(call)]
+    return FrameBuffers(tuple(buffers), rows, over_time(node) == "ROWTIME")
+
+
+def _frame_buffers(pair: Pair, number: int, first: int) -> Iterator[FrameBuffer]:
+    """Yield the buffers of a new call, the first at a position, that are computed of the rows in the frame."""
+    position = _kept_column(pair, number)
+    if position is None:
+        return
+    function = function_of(aggregate_calls(pair.new)[number])
+    for at in range(len(_buffers(pair.new, number))):
+        yield FrameBuffer(first + at, position, function == "COUNT" or (function == "AVG" and at == 1))
+
+
+def _kept_column(pair: Pair, number: int) -> int | None:
+    """Return `frame_column` by its position in the rows as they are kept; None for one that they do not have."""
+    column = frame_column(pair, number)
+    return column if column is None or pair.columns is None else pair.columns[0][column]
+
+
+def frame_column(pair: Pair, number: int) -> int | None:
+    """Return the column that a new call of OVER is over, by its position in the rows of the new node, if its
+    accumulator is computed of the rows in the frame; else None.
+
+    In rows from before a column that they did not have is null: a call over it begins, and can take them back.
+    """
+    node, call = pair.new, aggregate_calls(pair.new)[number]
+    over = call.get("argList") or []
+    is_plain = call.get("distinct") is not True and call.get("filterArg", -1) == -1
+    if node.kind != OVER or not knows_frame(node) or not is_plain or not is_known_call(node, number):
+        return None
+    if function_of(call) not in _OF_FRAMES or len(over) != 1 or over[0] >= len(node.input()):
+        return None
+    known = all(type_.kind in _COMPUTED for type_ in _buffers(node, number))
+    return int(over[0]) if known else None
 
 
 def _of_another_plan(node: PlanNode, why: str) -> InvalidOption:
@@ -199,8 +289,10 @@ def new_calls(pair: Pair) -> dict[int, Any]:
 
 def _origin(pair: Pair, number: int) -> str | None:
     """Return of which calls a new one is made; None for one that is kept or begins."""
-    if (pair.kept or ())[number] is not None or _derived(pair, number, lambda source, at: "") is None:
+    if (pair.kept or ())[number] is not None:
         return None
+    if _derived(pair, number, lambda source, at: "") is None:
+        return None if _kept_column(pair, number) is None else "the rows in its frame"
     known, before = pair.alike[number], aggregate_calls(pair.old)
     return " and ".join(sorted({function_of(before[known[one][0]]) for one in sources_of(pair, number)}))
 

@@ -28,6 +28,18 @@ def is_bounded(node: PlanNode) -> bool:
     return any(not isinstance(one, dict) or one.get("kind") != "UNBOUNDED_PRECEDING" for one in bounds)
 
 
+def knows_frame(node: PlanNode) -> bool:
+    """Whether the state says which rows are in the frame now, of all that it keeps until they leave.
+
+    By the time of rows those up to the last time that was computed, which it has (RowTimeRowsBoundedPrecedingFunction,
+    RowTimeRangeBoundedPrecedingFunction); of a number of rows by processing time all of them
+    (ProcTimeRowsBoundedPrecedingFunction). In a range of processing time some may still wait, as only timers say.
+    """
+    time, groups = over_time(node), over_groups(node)
+    is_rows = all(group.get("isRows") is True for group in groups)
+    return is_bounded(node) and (time == "ROWTIME" or (time == "PROCTIME" and is_rows))
+
+
 def over_order(node: PlanNode) -> list[Any]:
     """Return the columns by which rows of OVER are ordered, by their positions."""
     orders = [group.get("orderBy") for group in over_groups(node)]

@@ -15,16 +15,17 @@ from typing import Any
 from stateproc import types
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.query_plans.aggregate_conversion import call_text, call_words, new_calls
+from stateproc.query_plans.aggregate_conversion import call_text, call_words, frame_column, new_calls
 from stateproc.query_plans.emitted_results import other_results, refuse_other_results
 from stateproc.query_plans.node_definitions import CALC, columns_in
-from stateproc.query_plans.node_rules import query_names
-from stateproc.query_plans.over_aggregates import OVER
+from stateproc.query_plans.node_rules import aggregate_calls, query_names
+from stateproc.query_plans.over_aggregates import OVER, is_bounded, over_calls, over_time
 from stateproc.query_plans.plan_comparison import TimeToLive, is_same, time_words, times_to_live
 from stateproc.query_plans.plan_file import PlanNode, read_plan
 from stateproc.query_plans.plan_matching import Pair, PlanMatch, main_uid, matched_plans, state_uid
 from stateproc.query_plans.plan_tables import table_of
 from stateproc.query_plans.row_conversion import (
+    NewColumn,
     NewQuery,
     RowConversion,
     check_fills,
@@ -105,6 +106,7 @@ def query_evolution(
     keys = {pair.new.id: key_columns(query, pair) for _, pair in found}
     times = {pair.new.id: times_to_live(pair.old, pair.new) for pair in match.pairs if not pair.by_table}
     rows = {pair.new.id: row_conversions(query, pair, fills) for _, pair in found if pair.columns is not None}
+    _refuse_filled_calls(match, rows)
     return QueryEvolution(
         moved,
         [one for one in known if one not in moved],
@@ -126,9 +128,10 @@ def query_evolution(
 
 
 def _refuse_new_calls(match: PlanMatch, *, begins: bool) -> None:
-    new = [(pair, call) for pair in match.pairs if pair.kept is not None for call in new_calls(pair).values()]
-    for pair, call in new:
-        why = _unseen(pair.new)
+    numbered = [(pair, one) for pair in match.pairs if pair.kept is not None for one in new_calls(pair).items()]
+    new = [(pair, call) for pair, (_, call) in numbered]
+    for pair, (number, call) in numbered:
+        why = _unseen(pair, number)
         if why:
             raise InvalidOption(
                 f"{call_text(pair.new, call)} of {pair.new.label} is new, and cannot begin with the restore: {why}",
@@ -146,16 +149,35 @@ def _refuse_new_calls(match: PlanMatch, *, begins: bool) -> None:
     _refuse_mixtures(match, {pair.new.id for pair, _ in new})
 
 
+def _refuse_filled_calls(match: PlanMatch, rows: Mapping[int, tuple[RowConversion | None, ...]]) -> None:
+    """Raise InvalidOption for a call that is computed of the rows in its frame, over a column that these get filled."""
+    for pair in match.pairs:
+        (made,) = rows.get(pair.new.id, (None,))[:1]
+        filled = {} if made is None else {at: one for at, one in enumerate(made.columns) if isinstance(one, NewColumn)}
+        for number, source in enumerate(pair.kept or ()):
+            over = None if source is not None else frame_column(pair, number)
+            column = None if over is None else filled.get(over)
+            if column is not None and column.expression is not None:
+                call = call_text(pair.new, aggregate_calls(pair.new)[number])
+                raise InvalidOption(
+                    f"{call} of {pair.new.label} is new, and over {column.name}, which is filled in rows from before",
+                    advice=f"leave out --fill {main_uid(match.new, pair.new)}.{column.name}, so that it is null there, "
+                    f"or let the operator begin without state: --empty {main_uid(match.new, pair.new)}",
+                )
+
+
 def _refuse_mixtures(match: PlanMatch, begun: Collection[int]) -> None:
     """Raise InvalidOption for a result that is made of a call which begins and of one which goes on.
 
-    Flink makes STDDEV and VAR of sums and a number, and a query may divide one call by another.
+    Flink makes STDDEV and VAR of sums and a number, of OVER also SUM and AVG, and a query may divide one call by
+    another.
     """
     pairs = {pair.new.id: pair for pair in match.pairs if pair.new.id in begun}
     readers = [(node, pairs[one.id]) for node in match.new.nodes for one in node.sources if one.id in pairs]
     for node, pair in readers:
-        new, first = new_calls(pair), len(pair.new.items("grouping"))
-        calls = range(len(pair.new.items("aggCalls")))
+        new, is_over = new_calls(pair), pair.new.kind == OVER
+        first = len(pair.new.input() if is_over else pair.new.items("grouping"))
+        calls = range(len(over_calls(pair.new) if is_over else pair.new.items("aggCalls")))
         sides = [{first + at for at in calls if (at in new) is is_new} for is_new in (True, False)]
         for expression in node.items("projection") if node.kind == CALC else ():
             if all(side & columns_in(expression) for side in sides):
@@ -167,10 +189,13 @@ def _refuse_mixtures(match: PlanMatch, begun: Collection[int]) -> None:
                 )
 
 
-def _unseen(node: PlanNode) -> str:
-    """Return why a call of a node would need rows from before the restore; empty if it can begin."""
-    if node.kind == OVER:
-        return "the results of OVER are made of several calls, such as a sum and a number, which would be of other rows"
+def _unseen(pair: Pair, number: int) -> str:
+    """Return why a new call would need rows from before the restore; empty if it can begin."""
+    node = pair.new
+    if node.kind == OVER and is_bounded(node) and frame_column(pair, number) is None:
+        return "rows from before leave the frame later, which it has never seen"
+    if node.kind == OVER and over_time(node) is None:
+        return "results for rows from before are computed again, by the column that orders them"
     taken_back = node.at("needRetraction") is True
     return "rows from before may be taken back, which it has never seen" if taken_back else ""
 

@@ -145,6 +145,8 @@ def _own_changes(name: str, operator: ExistingOperator, count: bool) -> Iterator
         yield from evolution.matched.changes
     if name in edits.partners:
         yield "numbers of partners added" if edits.partners[name][0].on else "numbers of partners removed"
+    if name in edits.frames:
+        yield "new calls computed of the rows in their frames"
     yield from operator.key_words
 
 

@@ -23,6 +23,7 @@ from stateproc.model.operator import Operator
 from stateproc.model.operator_context import OperatorContext
 from stateproc.model.raw_keyed import raw_keyed_parts
 from stateproc.options import SPLIT_BYTES
+from stateproc.query_plans.aggregate_conversion import FrameBuffers
 from stateproc.query_plans.join_types import PartnerChange
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.readers.state_descriptor import StateDescriptor
@@ -33,6 +34,7 @@ from stateproc.writers.bootstrap.new_operator import row_encoder
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.formats.keyed_file import KeyedStateHeader
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat
+from stateproc.writers.rewrite.frame_sums import ROWS_STATE, TIME_STATE, FrameSums, frame_sums
 from stateproc.writers.rewrite.kafka_offsets import OffsetsEdit
 from stateproc.writers.rewrite.key_evolution import (
     KeyChange,
@@ -153,7 +155,8 @@ class Edits:
     classes in splits are named as Flink CDC 3.1 and later name them.
     ``elements``: edits of rows of operator states. ``element_types``: other types of their elements. ``emptied``:
     operator states that lose all elements. ``key``: another type of the keys. ``partners``: what becomes of the
-    numbers of partners in the state of a join's input, and the state of the other one if there is one.
+    numbers of partners in the state of a join's input, and the state of the other one if there is one. ``frames``: what
+    of the accumulators of a state is computed of the rows in a frame of OVER.
     """
 
     dropped: set[str] = field(default_factory=set)
@@ -172,6 +175,7 @@ class Edits:
     emptied: set[str] = field(default_factory=set)
     key: KeyChange | None = None
     partners: dict[str, tuple[PartnerChange, str | None]] = field(default_factory=dict)
+    frames: dict[str, FrameBuffers] = field(default_factory=dict)
 
     @property
     def touch_keyed(self) -> bool:
@@ -221,8 +225,9 @@ def now_ms() -> int:
 
 @dataclass(frozen=True)
 class EditedSplit:
-    """A split of a state's entries, and the edits of its entries: rows, type of values, numbers of partners in a join,
-    time to live, type of keys or key groups, version of Kryo."""
+    """A split of a state's entries, and the edits of its entries: rows, type of values, what is computed of entries of
+    other states (numbers of partners in a join, sums of OVER), time to live, type of keys or key groups, version of
+    Kryo."""
 
     split: CarriedSplit | CarriedTogether
     ttl: TtlChange | None = None
@@ -230,7 +235,7 @@ class EditedSplit:
     rows: tuple[RowDeletion | RowUpdate, ...] = ()
     kryo: KryoConversion | None = None
     type: TypeEvolution | None = None
-    partners: PartnerNumbers | None = None
+    computed: PartnerNumbers | FrameSums | None = None
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """RAW_ENTRIES as they are to be written."""
@@ -239,8 +244,8 @@ class EditedSplit:
             entries = change.batches(entries)
         if self.type is not None:
             entries = self.type.batches(entries)
-        if self.partners is not None:
-            entries = self.partners.batches(entries)
+        if self.computed is not None:
+            entries = self.computed.batches(entries)
         if self.ttl is not None:
             entries = self.ttl.batches(entries)
         if self.rekey is not None:
@@ -568,14 +573,17 @@ class ExistingOperator:
         evolution = self.type_change(name)
         for split in self._carried_splits(name, state_id):
             touched = tuple(it for it in changes if it.selection.touches(split.key_groups))
-            numbers = self.partner_numbers(name, state_id, split)
-            yield EditedSplit(split, ttl, key_groups, touched, kryo, evolution, numbers)
+            computed = self.partner_numbers(name, state_id, split) or self.frame_sums(name, state_id, split)
+            yield EditedSplit(split, ttl, key_groups, touched, kryo, evolution, computed)
 
     def _carried_splits(self, name: str, state_id: int) -> list[CarriedSplit]:
-        """The splits of a state; of a join's input, each of which knows all keys of the other one, smaller ones."""
+        """The splits of a state; smaller ones of a join's input, each of which knows all keys of the other one, and of
+        accumulators that are computed of rows."""
         found = carried_splits(self.operator, name, state_id)
         change, other = self.edits.partners.get(name, (None, None))
-        if change is None or other is None or not change.on:
+        if name in self.edits.frames and ROWS_STATE in self.header.names:
+            other = ROWS_STATE
+        elif change is None or other is None or not change.on:
             return found
         sizes = [sum(split.bytes for split in one) for one in (found, carried_splits(self.operator, other, 0))]
         share = min(1.0, sizes[0] / max(1, sizes[1]))
@@ -719,6 +727,28 @@ class ExistingOperator:
         except SnapshotError as error:
             raise error.at(operator=self.operator.display) from error
 
+    def frame_sums(self, name: str, state_id: int, split: CarriedSplit | None = None) -> FrameSums | None:
+        """What computes accumulators of new calls of OVER, for entries of a split.
+
+        Raises InvalidOption, UnsupportedSnapshot.
+        """
+        frame = self.edits.frames.get(name)
+        if frame is None:
+            return None
+        if self.edits.rows or self.edits.states:
+            raise InvalidOption(
+                "rows of OVER are changed in the write that computes new calls of them",
+                where=Where(operator=self.operator.display, state=name),
+                advice="change them in a write of their own",
+            )
+        state, evolution = self.header.keyed(name, state_id), self.type_change(name)
+        own = state if evolution is None else evolution.applied(state)
+        states = [self.header.keyed(one) for one in (ROWS_STATE, TIME_STATE) if one in self.header.names]
+        try:
+            return frame_sums(self.operator, own, states, frame, split)
+        except SnapshotError as error:
+            raise error.at(operator=self.operator.display) from error
+
     def row_edits(self, name: str, *, count: bool) -> list[str]:
         """Return what a plan says of the edits of a state's rows.
 
@@ -781,6 +811,7 @@ class ExistingOperator:
             self._row_changes(name)
             self.type_change(name)
             self.partner_numbers(name, state_id)
+            self.frame_sums(name, state_id)
 
     @property
     def declared_states(self) -> list[tuple[str, str]]:
@@ -848,7 +879,7 @@ def _joined(items: Iterable[EditedSplit]) -> Iterator[EditedSplit]:
     """Combine the splits of which nothing changes, so that each file is read once."""
     unchanged: list[CarriedSplit] = []
     for item in items:
-        edits = (item.ttl, item.rekey, item.kryo, item.type, item.partners)
+        edits = (item.ttl, item.rekey, item.kryo, item.type, item.computed)
         if all(edit is None for edit in edits) and not item.rows and isinstance(item.split, CarriedSplit):
             unchanged.append(item.split)
         else:

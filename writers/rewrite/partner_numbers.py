@@ -42,7 +42,7 @@ from stateproc.writers.rewrite.ttl import TtlChange
 
 _SIZE = 4
 _MOST = 2**31 - 1
-_MOST_WAITING = 1 << 20
+MOST_WAITING = 1 << 20
 """Of so many keys at least numbers are added up together."""
 _AT_ONCE = 32 << 20
 """Entries of about so many bytes look for their partners together: each time all keys of the other input are hashed."""
@@ -72,15 +72,15 @@ class PartnerNumbers:
         """Yield the entries (RAW_ENTRIES) with other values, in the same order. Raises CorruptSnapshot, MissingFile."""
         if not self.change.on:
             for batch in batches:
-                yield _with_values(batch, self._cut(row_bytes_of(batch.column("value"))))
+                yield with_values(batch, self._cut(row_bytes_of(batch.column("value"))))
             return
         numbers: pa.Table | None = None
-        for batch in _together(batches):
+        for batch in in_large_batches(batches):
             if numbers is None:
                 numbers = self._numbers()
             values = row_bytes_of(batch.column("value"))
             self._check_records(values)
-            yield _with_values(batch, _joined(values, self._of(batch, numbers)))
+            yield with_values(batch, _joined(values, self._of(batch, numbers)))
 
     def info(self, info: StateMetaInfo, release: Release) -> StateMetaInfo:
         """Return the state's entry in the header, with the type of its new values."""
@@ -109,7 +109,7 @@ class PartnerNumbers:
                 number = _rows_in(self.other.state, batch)
                 rows = _summed(pa.table({"key": found.cast(pa.large_binary()), "number": number}))
                 parts, waiting = [*parts, rows], waiting + len(rows)
-                if waiting > max(len(numbers), _MOST_WAITING):
+                if waiting > max(len(numbers), MOST_WAITING):
                     numbers = _summed(pa.concat_tables(parts))
                     parts, waiting = [numbers], 0
         numbers = _summed(pa.concat_tables(parts))
@@ -169,7 +169,7 @@ def _rows_in(state: StateDescriptor, batch: pa.RecordBatch) -> pa.Array:
     return pa.array(found)
 
 
-def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def in_large_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the entries in larger batches."""
     waiting: list[pa.RecordBatch] = []
     size = 0
@@ -200,7 +200,7 @@ def _joined(*parts: RowBytes) -> RowBytes:
     return write_rows(concatenate([row_bytes_writer(part) for part in parts]), len(parts[0]))
 
 
-def _with_values(batch: pa.RecordBatch, values: RowBytes) -> pa.RecordBatch:
+def with_values(batch: pa.RecordBatch, values: RowBytes) -> pa.RecordBatch:
     return batch.set_column(batch.schema.get_field_index("value"), "value", values.to_arrow())
 
 
