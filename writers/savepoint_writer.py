@@ -22,6 +22,7 @@ from stateproc.query_plans.node_definitions import keeps_no_rows
 from stateproc.query_plans.plan_comparison import TimeToLive
 from stateproc.query_plans.plan_matching import Pair
 from stateproc.query_plans.query_evolution import query_evolution
+from stateproc.query_plans.rank_order import RANKED_STATE, limited_ranks
 from stateproc.query_plans.row_conversion import RowConversion, input_of, is_known
 from stateproc.readers.state_names import rows_in
 from stateproc.serializers import Serializer
@@ -40,6 +41,7 @@ from stateproc.writers.plan.savepoint_plan import SavepointPlan
 from stateproc.writers.rewrite.existing_operator import (
     DeleteEdit,
     ExistingOperator,
+    RankEdit,
     TtlEdit,
     UpdateEdit,
     now_ms,
@@ -318,6 +320,7 @@ class SavepointWriter(SinkEdits):
             self._convert_rows(self._existing(found), pair, conversions)
             self._count_partners(self._existing(found), pair)
             self._keep_keys(self._existing(found), pair)
+            self._limit_ranks(self._existing(found), pair)
         for found, (pair, times) in evolution.times.items():
             if found in self._operators:
                 self._convert_ttl(self._existing(found), pair, times)
@@ -397,6 +400,12 @@ class SavepointWriter(SinkEdits):
         if keeps_no_rows(pair.new) and not keeps_no_rows(pair.old) and _DEDUPLICATED in operator.header.names:
             change = TypeChange(types.BOOLEAN, {}, ("value = TRUE",))
             operator.edits.set_type(_DEDUPLICATED, change, of_elements=False)
+
+    def _limit_ranks(self, operator: ExistingOperator, pair: Pair) -> None:
+        """Drop the rows of TopN that are beyond its last rank."""
+        ranks = limited_ranks(pair.old, pair.new)
+        if ranks is not None and RANKED_STATE in operator.header.names:
+            operator.edits.rows.setdefault(RANKED_STATE, []).append(RankEdit(ranks))
 
     def _set_timers(self, operator: ExistingOperator) -> None:
         """Give the rows of OVER that wait a timer each, at their times. Raises InvalidOption, UnsupportedSnapshot."""

@@ -1,7 +1,7 @@
 """Find nodes that go on with the same rows and would have emitted other results before, which nobody can take back.
 
-A join of another type, TopN of another number over rows that are taken back, and the first row of each key instead of
-the last. The user says that what was emitted stays as it is, or the node begins without state.
+A join of another type; TopN of another number, or with its ranks as a column, or without; the first row of each key
+instead of the last. The user says that what was emitted stays as it is, or the node begins without state.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from stateproc.errors import InvalidOption
 from stateproc.query_plans.join_types import partner_changes
-from stateproc.query_plans.node_definitions import join_type, keeps_no_rows, kept_row, last_rank
+from stateproc.query_plans.node_definitions import join_type, keeps_no_rows, kept_row
 from stateproc.query_plans.plan_file import PlanNode
+from stateproc.query_plans.rank_order import RANKED_STATE, has_all_ranks, last_rank, shows_ranks
 
 _SNAPSHOTS = {True: "new snapshot", False: "old snapshot"}
 """Where the numbers of partners are, if rows get or lose them."""
@@ -52,12 +53,24 @@ def other_results(old: PlanNode, new: PlanNode) -> OtherResults | None:
         counts = ["of each key the row that was emitted counts as the only one before"]
         return OtherResults(was_kept, is_kept, counts, "the other rows, which only the job's sources have")
     was, now = last_rank(old), last_rank(new)
-    if was is None or now is None or was == now:
+    shown = [shows_ranks(old), shows_ranks(new)]
+    if was is None or now is None or (was == now and shown[0] == shown[1]):
         return None
+    rows = []
+    if was != now:
+        rows.append(f"rows {_ranks(was, now)} " + ("were not emitted" if now > was else "stay emitted"))
+    if shown[0] != shown[1]:
+        rows.append(f"rows were emitted {'with' if shown[0] else 'without'} their ranks")
+    texts = [f"the first {last}" for last in (was, now)]
+    if shown[0] != shown[1]:
+        texts = [text + " with their ranks" * one for text, one in zip(texts, shown, strict=True)]
+    place = "data-state" if has_all_ranks(new) else f"{RANKED_STATE} of the old snapshot"
+    return OtherResults(texts[0], texts[1], rows, f"these rows, which are in the state {place}")
+
+
+def _ranks(was: int, now: int) -> str:
     first, last = min(was, now) + 1, max(was, now)
-    ranks = f"of rank {last}" if first == last else f"of the ranks {first} to {last}"
-    rows = [f"rows {ranks} " + ("were not emitted" if now > was else "stay emitted")]
-    return OtherResults(f"the first {was}", f"the first {now}", rows, "these rows, which are in the state data-state")
+    return f"of rank {last}" if first == last else f"of the ranks {first} to {last}"
 
 
 def refuse_other_results(old: PlanNode, new: PlanNode, uid: str, *, keeps: bool) -> None:
@@ -83,6 +96,13 @@ def refuse_other_results(old: PlanNode, new: PlanNode, uid: str, *, keeps: bool)
         raise InvalidOption(
             f"{what}: by processing time only the keys of first rows are kept, so that these could not be taken back",
             advice=f"let the operator begin without state: --empty {uid}",
+        )
+    was, now = last_rank(old), last_rank(new)
+    if was is not None and now is not None and now > was and not has_all_ranks(new):
+        raise InvalidOption(
+            f"{what}, and its state has no rows {_ranks(was, now)}: only those of its ranks are kept where no row is "
+            "taken back",
+            advice=f"keep the number, or let the operator begin without state: --empty {uid}",
         )
     if not keeps:
         raise InvalidOption(

@@ -28,6 +28,7 @@ from stateproc.query_plans.plan_tables import (
     table_of,
     table_schema,
 )
+from stateproc.query_plans.rank_order import last_rank
 
 CALC, JOIN, DEDUPLICATE = "stream-exec-calc", "stream-exec-join", "stream-exec-deduplicate"
 GROUPS, WINDOWS = "groups", "windows"
@@ -68,8 +69,7 @@ class Definition:
         arguments: What each call is over, apart from its function.
         local: What a local aggregate reads, over which the calls of the global one are.
         any_results: The frame of a node that keeps the same rows and emits others: of a join whatever its type is, of
-            TopN over rows that are taken back whatever the last rank is, of a deduplication whichever row it returns;
-            "" for other nodes.
+            TopN whatever the last rank is, of a deduplication whichever row it returns; "" for other nodes.
     """
 
     rows: str
@@ -355,18 +355,11 @@ def _rank(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     made = _keeper(rows, columns, [strategy, rest], inputs)
     if last_rank(node) is None:
         return made
-    of_any_number = [before.rows, partition, by, node.at("rankType"), node.at("rankRange", "start"), strategy, rest]
-    return replace(made, any_results=_text(node.kind, of_any_number))
-
-
-def last_rank(node: PlanNode) -> int | None:
-    """Return the last rank of TopN whose state has all rows, whatever it is (RetractableTopNFunction); None of others.
-
-    Over rows that are only added, or replaced, the state has none of a larger rank.
-    """
-    last = node.at("rankRange", "end")
-    is_whole = node.kind in _RANKS and node.at("rankStrategy", "type") == "Retract" and type(last) is int
-    return last if is_whole and node.at("rankRange", "type") == "Constant" else None
+    of_any_number = [before.rows, partition, by, node.at("rankType"), node.at("rankRange", "start"), strategy]
+    # What is shown, and how changes are written, does not decide what is kept.
+    version, attributes, settings = rest
+    others = {name: value for name, value in attributes.items() if name not in _OF_RANKS_SHOWN}
+    return replace(made, any_results=_text(node.kind, of_any_number, version, others, settings))
 
 
 def _waiting_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
@@ -592,6 +585,7 @@ def _all_at(node: PlanNode, before: Sequence[str], positions: Any) -> tuple[str,
     return node.chosen(tuple(before), positions)
 
 
+_OF_RANKS_SHOWN = ("outputRowNumber", "generateUpdateBefore")
 _RANKS = ("stream-exec-rank", "stream-exec-sort-limit", "stream-exec-limit")
 _DEFINED: Mapping[str, tuple[Callable[[PlanNode, Sequence[Definition]], Definition | None], int]] = {
     SCAN: (_scan, 0),

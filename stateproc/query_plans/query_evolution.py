@@ -152,7 +152,7 @@ def _refuse_new_calls(match: PlanMatch, *, begins: bool) -> None:
 def _refuse_filled_calls(match: PlanMatch, rows: Mapping[int, tuple[RowConversion | None, ...]]) -> None:
     """Raise InvalidOption for a call that is computed of the rows in its frame, over a column that these get filled."""
     for pair in match.pairs:
-        (made,) = rows.get(pair.new.id, (None,))[:1]
+        made = next(iter(rows.get(pair.new.id, ())), None)
         filled = {} if made is None else {at: one for at, one in enumerate(made.columns) if isinstance(one, NewColumn)}
         for number, source in enumerate(pair.kept or ()):
             over = None if source is not None else frame_column(pair, number)

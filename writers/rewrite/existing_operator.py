@@ -25,6 +25,7 @@ from stateproc.model.raw_keyed import raw_keyed_parts
 from stateproc.options import SPLIT_BYTES
 from stateproc.query_plans.aggregate_conversion import FrameBuffers
 from stateproc.query_plans.join_types import PartnerChange
+from stateproc.query_plans.rank_order import RowsWithRanks
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import LayoutContext, Serializer, proxied_snapshot
@@ -62,6 +63,7 @@ from stateproc.writers.rewrite.kryo_versions import (
 )
 from stateproc.writers.rewrite.merged_header import MergedHeader, merged_header, with_timer_key
 from stateproc.writers.rewrite.partner_numbers import PartnerNumbers, partner_numbers
+from stateproc.writers.rewrite.rank_limit import RankLimit, rank_limit
 from stateproc.writers.rewrite.raw_copy import (
     CarriedSplit,
     CarriedTogether,
@@ -145,6 +147,21 @@ class UpdateEdit:
         return f"{rows} updated: {', '.join(self.assignments)} where {self.where}"
 
 
+@dataclass(frozen=True)
+class RankEdit:
+    """Rows of TopN that are dropped, as they are beyond its last rank."""
+
+    ranks: RowsWithRanks
+
+    def change(self, state: StateDescriptor, operator: OperatorContext, names: Sequence[str]) -> RankLimit:
+        """The change of this state's entries. Raises UnsupportedSnapshot."""
+        return rank_limit(state, self.ranks.last, self.ranks.order, operator)
+
+    def words(self, rows: str) -> str:
+        """What a plan says of the edit of these rows, which are counted, or ``rows``."""
+        return f"{rows} dropped beyond rank {self.ranks.last}"
+
+
 @dataclass
 class Edits:
     """The edits of one operator.
@@ -162,7 +179,7 @@ class Edits:
     dropped: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
     ttl: dict[str, TtlEdit] = field(default_factory=dict)
-    rows: dict[str, list[DeleteEdit | UpdateEdit]] = field(default_factory=dict)
+    rows: dict[str, list[DeleteEdit | UpdateEdit | RankEdit]] = field(default_factory=dict)
     types: dict[str, Change] = field(default_factory=dict)
     element_types: dict[str, Change] = field(default_factory=dict)
     states: list[Callable[[OperatorBootstrap], object]] = field(default_factory=list)
@@ -232,7 +249,7 @@ class EditedSplit:
     split: CarriedSplit | CarriedTogether
     ttl: TtlChange | None = None
     rekey: Rekey | KeyEvolution | Regrouping | None = None
-    rows: tuple[RowDeletion | RowUpdate, ...] = ()
+    rows: tuple[RowDeletion | RowUpdate | RankLimit, ...] = ()
     kryo: KryoConversion | None = None
     type: TypeEvolution | None = None
     computed: PartnerNumbers | FrameSums | None = None
@@ -572,7 +589,7 @@ class ExistingOperator:
         changes, kryo = self._row_changes(name), self.conversion(name, release)
         evolution = self.type_change(name)
         for split in self._carried_splits(name, state_id):
-            touched = tuple(it for it in changes if it.selection.touches(split.key_groups))
+            touched = tuple(it for it in changes if it.touches(split.key_groups))
             computed = self.partner_numbers(name, state_id, split) or self.frame_sums(name, state_id, split)
             yield EditedSplit(split, ttl, key_groups, touched, kryo, evolution, computed)
 
@@ -688,7 +705,7 @@ class ExistingOperator:
         self._new_key_hash = None if is_confirmed else named
         return found if isinstance(found, ClassHash) else None
 
-    def _row_changes(self, name: str) -> tuple[RowDeletion | RowUpdate, ...]:
+    def _row_changes(self, name: str) -> tuple[RowDeletion | RowUpdate | RankLimit, ...]:
         """The edits of a state's rows, in their order. Raises InvalidOption, UnsupportedSnapshot."""
         names, own = self.header.names, self.operator.context
         return tuple(edit.change(self.header.keyed(name), own, names) for edit in self.edits.rows.get(name, ()))
@@ -765,15 +782,13 @@ class ExistingOperator:
         changes = self._row_changes(name)
         counts: list[list[int]] = [[] for _ in changes]
         for split in carried_splits(self.operator, name, 0):
-            touched = [
-                (it, seen) for it, seen in zip(changes, counts, strict=True) if it.selection.touches(split.key_groups)
-            ]
+            touched = [(it, seen) for it, seen in zip(changes, counts, strict=True) if it.touches(split.key_groups)]
             entries: Iterable[pa.RecordBatch] = split.read() if touched else ()
             for change, seen in touched:
                 entries = change.batches(entries, seen.append)
             deque(entries, maxlen=0)
         return [
-            edit.words(counted(sum(seen), *change.selection.row_words))
+            edit.words(counted(sum(seen), *change.row_words))
             for edit, change, seen in zip(edits, changes, counts, strict=True)
         ]
 

@@ -179,13 +179,13 @@ def in_large_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
         waiting.append(batch)
         size += batch.nbytes
         if size >= _AT_ONCE:
-            yield _one(waiting)
+            yield as_one(waiting)
             waiting, size = [], 0
     if waiting:
-        yield _one(waiting)
+        yield as_one(waiting)
 
 
-def _one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+def as_one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     (made,) = pa.Table.from_batches(batches).combine_chunks().to_batches()

@@ -50,6 +50,15 @@ class RowUpdate:
     selection: RowSelection
     assignments: tuple[Assignment, ...]
 
+    def touches(self, key_groups: Iterable[int]) -> bool:
+        """Whether rows in any of these key groups can be selected."""
+        return self.selection.touches(key_groups)
+
+    @property
+    def row_words(self) -> tuple[str, str]:
+        """What a row is called: one, and several."""
+        return self.selection.row_words
+
     def batches(
         self, batches: Iterable[pa.RecordBatch], observe: Callable[[int], object] = lambda _: None
     ) -> Iterator[pa.RecordBatch]:

@@ -9,6 +9,7 @@ last one goes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -74,13 +75,59 @@ QUERIES |= {
     for number, lasts in ((20, (1, 3)), (21, (2, 3)), (22, (3, 1)), (23, (3, 2)))
     if name == "top" or 1 not in lasts  # the rank of the only row is no column of TopN
 }
+# TopN over rows that are only added keeps those of its ranks alone: fewer, with the rank or without it, which changes.
+ADDED = "(SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY {}) AS r FROM orders WHERE id > -{})"
+SHOWN = {"best": "customer, CAST(NULL AS BIGINT), id, note", "place": "customer, r, id, note"}
+ORDERS = (
+    ("note DESC", (3, 2)), ("note", (4, 2)), ("CHAR_LENGTH(note) DESC, id < 5", (4, 3)),
+    ("CHAR_LENGTH(note) DESC", (4, 2)), ("CHAR_LENGTH(note) DESC NULLS LAST", (4, 4)),
+)  # fmt: skip
+QUERIES |= {
+    f"{old}_{new}_{number}": (
+        "customer BIGINT, r BIGINT, id BIGINT, note STRING",
+        *(
+            f"SELECT {SHOWN[name]} FROM {ADDED.format(by, number)} WHERE r <= {last}"
+            for name, last in zip((old, new), lasts, strict=True)
+        ),
+    )
+    for pair, (old, new) in enumerate(itertools.product(SHOWN, repeat=2))
+    for number, (by, lasts) in enumerate(ORDERS, 40 + 10 * pair)
+    if old != new or lasts[0] != lasts[1]
+}
+QUERIES["least"] = (
+    "id BIGINT, note STRING",
+    *(f"SELECT id, note FROM orders WHERE id > -90 ORDER BY id DESC NULLS LAST, note LIMIT {last}" for last in (4, 2)),
+)
+# With the rank and without it, over rows that are taken back.
+QUERIES |= {
+    f"{old}_{new}": (
+        "city STRING, r BIGINT, name STRING",
+        *(f"SELECT city, {one}, name FROM {NUMBERED.format(number)} WHERE r <= 2" for one in (first, second)),
+    )
+    for number, (old, first, new, second) in enumerate(
+        (("hidden", "CAST(NULL AS BIGINT)", "shown", "r"), ("shown", "r", "hidden", "CAST(NULL AS BIGINT)")), 24
+    )
+}
 QUERIES["first"] = (
     "customer BIGINT, name STRING",
     *(f"SELECT customer, name FROM customers WHERE customer > -30 ORDER BY city, name LIMIT {last}" for last in (2, 5)),
 )
 Rows = dict[str, list[Sequence[object]]]
 FIRST: Rows = {
-    "orders": [(1, 1, "a"), (2, 1, ""), (2, 1, ""), (3, 2, None), (4, None, "d"), (5, 7, "\0🍵"), (None, 2, "e")],
+    "orders": [
+        (1, 1, "a"),
+        (2, 1, ""),
+        (2, 1, ""),
+        (3, 2, None),
+        (4, None, "d"),
+        (5, 7, "\0🍵"),
+        (None, 2, "e"),
+        (9, 1, "b"),
+        (10, 1, "é"),
+        (11, 1, None),
+        (12, 2, "🍵"),
+        (13, 2, "zz"),
+    ],
     "payments": [(1, "card"), (3, "cash"), (3, "cash"), (3, "card"), (8, "card"), (None, "cash"), (7, None)],
     "customers": [
         (1, "Ann", "Rome"),
@@ -94,7 +141,7 @@ FIRST: Rows = {
     "shops": [(1, "Rome"), (2, "Rome"), (3, None), (4, "Bari"), (5, "Nice")],
 }
 SECOND: Rows = {
-    "orders": [(6, 1, "n6"), (8, 3, "n8"), (2, 1, ""), (None, 1, None)],
+    "orders": [(6, 1, "n6"), (8, 3, "n8"), (2, 1, ""), (None, 1, None), (14, 1, "aaa"), (15, 2, "0"), (16, 2, "z")],
     "payments": [(2, "card"), (6, "cash"), (5, None), (5, None)],
     "customers": [(3, "Cid", "Rome"), (2, "Bea", "Rome"), (7, "Dee", "Oslo")],
     "shops": [(4, "Oslo"), (2, "Oslo"), (6, None)],

@@ -302,13 +302,161 @@ def test_top_n_over_rows_that_are_taken_back_has_all_of_them(number: int, tmp_pa
             assert both[0].to_arrow().equals(both[1].to_arrow()) and both[0].to_arrow().num_rows
 
 
+def changed_rank(number: int, last: int, **changed: Any) -> Json:
+    plan = with_last_rank(number, last)
+    plan["nodes"][-1] |= changed
+    return plan
+
+
 @pytest.mark.parametrize("number", ranks("AppendFast"))
-def test_top_n_over_rows_that_are_only_added_has_no_others(number: int) -> None:
+def test_top_n_over_rows_that_are_only_added_has_no_others(number: int, tmp_path: Path) -> None:
     (last,) = [node["rankRange"]["end"] for node in PLAN["nodes"] if node["id"] == number]
     source = planned_job("2.3", "plain").path / "snapshot"
-    writer = SavepointWriter.from_existing_savepoint(None, str(source))
+    words = (
+        rf"would begin without state: {number}_rank"
+        if last == 1
+        else rf"the first {last + 1}, and its state has no rows of rank {last + 1}: .*\n.*--empty {number}_rank"
+    )
+    plans = with_last_rank(number, last), with_last_rank(number, last + 1)
+    with pytest.raises(InvalidOption, match=words):
+        SavepointWriter.from_existing_savepoint(None, str(source)).evolve(*plans, emitted="keep")
+    writer = SavepointWriter.from_existing_savepoint(None, str(source)).evolve(*plans, empty=[f"{number}_rank"])
+    assert "starts empty" in str(writer.plan())
+    # The first row alone has another state.
     with pytest.raises(InvalidOption, match=rf"would begin without state: {number}_rank"):
-        writer.evolve(with_last_rank(number, last), with_last_rank(number, last + 1), emitted="keep")
+        other = with_last_rank(number, 1 if last > 1 else 2)
+        SavepointWriter.from_existing_savepoint(None, str(source)).evolve(plans[0], other, emitted="keep")
+
+
+NAN, MOST = float("nan"), 2**63 - 1
+RANKED = types.RowData({"id": "BIGINT", "product": "STRING", "amount": "DOUBLE"})
+# Product → its rows by the amount, the largest first and null last, then by id, which may be null and is first then.
+PLACES: dict[str | None, list[tuple[float | None, int | None, int]]] = {
+    "tea": [(2.5, 1, 1), (2.0, None, 1), (2.0, -MOST, 1), (2.0, MOST, 1), (None, 3, 2)],
+    "two": [(1.0, 1, 1), (0.0, 2, 1)],
+    "one": [(None, None, 7)],
+    None: [(float("inf"), 5, 4), (float("-inf"), 5, 1)],
+    "": [(1.5, 2, 1), (1.5, 3, 5), (1.0, 1, 1)],
+    "\0🍵": [(-0.0, 2, 1), (-1.0, 1, 3)],
+}
+"""With how many rows there are of each; the rows of one sort key differ in their product, as they came."""
+
+
+def ranked(folder: Path, places: Any = PLACES, *, ttl: bool = False) -> Path:
+    """A savepoint of TopN whose state has such rows, which come in another order."""
+    sort_key = pa.struct({"amount": pa.float64(), "id": pa.int64()})
+    row = pa.struct({"id": pa.int64(), "product": pa.string(), "amount": pa.float64()})
+    columns = {"key": pa.struct({"product": pa.string()}), "map_key": sort_key, "map_value": pa.list_(row)}
+    rows = [
+        {
+            "key": {"product": key}, "map_key": {"amount": amount, "id": number},
+            "map_value": [{"id": at, "product": "x" * at, "amount": amount} for at in range(many)],
+        }
+        for key, sorted_rows in places.items()
+        for amount, number, many in sorted_rows[::-1]
+    ]  # fmt: skip
+    state = OperatorBootstrap(key_type=types.RowData({"product": "STRING"})).map_state(
+        "data-state-with-append", pa.Table.from_pylist(rows, pa.schema(columns)), map_key="map_key",
+        map_value="map_value", map_key_type=types.RowData({"amount": "DOUBLE", "id": "BIGINT"}),
+        map_value_type=types.List(RANKED), ttl=ttl,
+    )  # fmt: skip
+    SavepointWriter.new_savepoint(None).with_flink_version("2.3").with_operator("138_rank", state).write(folder)
+    return folder
+
+
+def plans_of(was: int, now: int, *, shown: tuple[bool, bool] = (False, False)) -> tuple[Json, Json]:
+    """TopN by the amount, the largest first, then by id with nulls first; whether the rank is a column."""
+    order = {"fields": [{"index": 2, "isAscending": False, "nullIsLast": True},
+                        {"index": 0, "isAscending": True, "nullIsLast": False}]}  # fmt: skip
+    old, new = (
+        changed_rank(138, last, orderBy=order, outputRowNumber=one) for last, one in zip((was, now), shown, strict=True)
+    )
+    return old, new
+
+
+def ranked_rows(folder: Path, number: int = 138, state: str = "data-state-with-append") -> list[Json]:
+    return list(stateproc.open(folder).state(f"{number}_rank", state).to_arrow(flatten=True).to_pylist())
+
+
+def test_rows_beyond_the_last_rank_are_dropped(tmp_path: Path) -> None:
+    source = ranked(tmp_path / "old")
+    for last, shown in ((2, (False, False)), (3, (True, True)), (6, (True, False)), (9, (False, False))):
+        writer = SavepointWriter.from_existing_savepoint(None, str(source))
+        old, new = plans_of(9, last, shown=shown)
+        new["nodes"][-1]["orderBy"] = old["nodes"][-1]["orderBy"]
+        writer.evolve(old, new, emitted="keep")
+        wanted, dropped = [], 0
+        for key, places in PLACES.items():
+            rank = 0
+            for amount, number, many in places:
+                kept = max(0, min(many, last - rank))
+                rank, dropped = rank + many, dropped + many - kept
+                if kept:
+                    rows = [{"id": at, "product": "x" * at, "amount": amount} for at in range(kept)]
+                    wanted.append(repr((key, amount, number, rows)))
+        plan = str(writer.plan())
+        assert (f"{dropped} rows dropped beyond rank {last}" in plan) is bool(dropped), plan
+        writer.write(tmp_path / f"new-{last}")
+        found = [
+            repr(
+                (
+                    one["key"]["f0"],
+                    *one["map_key"].values(),
+                    [dict(zip(("id", "product", "amount"), row.values(), strict=True)) for row in one["map_value"]],
+                )
+            )
+            for one in ranked_rows(tmp_path / f"new-{last}")
+        ]
+        assert sorted(found) == sorted(wanted), last
+
+
+def test_rows_go_on_in_another_order_of_key_groups(tmp_path: Path) -> None:
+    writer = SavepointWriter.from_existing_savepoint(None, str(ranked(tmp_path / "old")))
+    writer.evolve(*plans_of(9, 1 + 1), emitted="keep").with_max_parallelism(300).write(tmp_path / "new")
+    found = ranked_rows(tmp_path / "new")
+    assert sum(len(one["map_value"]) for one in found) == 2 * len(PLACES)
+
+
+@pytest.mark.parametrize(
+    ("places", "ttl", "words"),
+    [
+        ({"a": [(NAN, 1, 1), (1.0, 1, 1)]}, False, "in the order of NaN"),
+        ({"a": [(0.0, 1, 1), (-0.0, 1, 1)]}, False, "in the order of 0.0 and -0.0"),
+        (PLACES, True, "rows of TopN with a time to live"),
+    ],
+)
+def test_rows_without_an_order_are_refused(places: Any, ttl: bool, words: str, tmp_path: Path) -> None:
+    writer = SavepointWriter.from_existing_savepoint(None, str(ranked(tmp_path / "old", places, ttl=ttl)))
+    plans = plans_of(9, 2)
+    for plan in plans:
+        plan["nodes"][-1]["state"][0]["ttl"] = "1 d" if ttl else "0 ms"
+    writer.evolve(*plans, emitted="keep")
+    with pytest.raises(UnsupportedSnapshot, match=words):
+        writer.write(tmp_path / "new")
+    # Zeros of both signs that are of different keys have their order.
+    if "a" in places:
+        own = {key: [one] for key, one in zip("ab", ((0.0, 1, 3), (-0.0, 1, 3)), strict=True)}
+        writer = SavepointWriter.from_existing_savepoint(None, str(ranked(tmp_path / "own", own)))
+        writer.evolve(*plans_of(9, 2), emitted="keep").write(tmp_path / "fine")
+
+
+def test_the_rank_goes_as_a_column(tmp_path: Path) -> None:
+    """With it Flink keeps a row of mate that is beyond the last rank, where it would be taken for one of the last."""
+    for number in (*ranks("Retract"), 138):
+        source = planned_job("2.3", "plain").path / "snapshot"
+        old, new = changed_rank(number, 2), changed_rank(number, 2, outputRowNumber=False)
+        writer = SavepointWriter.from_existing_savepoint(None, str(source))
+        with pytest.raises(InvalidOption, match=r"first 2 with their ranks and is the first 2, so that .* their ranks"):
+            writer.evolve(old, new)
+        writer = SavepointWriter.from_existing_savepoint(None, str(source)).evolve(old, new, emitted="keep")
+        assert "the first 2 with their ranks → the first 2 (rows were emitted with their ranks)" in str(writer.plan())
+        writer.write(tmp_path / str(number))
+        for state in stateproc.open(source).operator(f"{number}_rank").states:
+            if state.name in ("data-state", "data-state-with-append"):
+                both = (ranked_rows(folder, number, state.name) for folder in (source, tmp_path / str(number)))
+                first, second = ({repr(row): row for row in rows} for rows in both)
+                gone = [list(first[row]["map_key"].values()) for row in first if row not in second]
+                assert second and second.keys() <= first.keys() and gone == ([[4.0, 2]] if number == 138 else [])
 
 
 def kept_by(number: int, *, widened: bool = False, **attributes: Any) -> Json:

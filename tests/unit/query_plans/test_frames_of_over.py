@@ -199,7 +199,7 @@ def test_key_groups_and_row_edits_in_the_same_write(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "added", "words"),
     [
-        # Rows that wait are not told from others.
+        # Nothing says which rows wait.
         (PROC_RANGE, call(COUNT, "id"), r"COUNT\(id\) .* cannot begin .*: rows from before leave the frame later"),
         (ROWS, call(SUM, "id", type="DECIMAL(38, 0) NOT NULL"), "rows from before leave the frame later"),
         (ROWS, call(COUNT, "id", distinct=True), "rows from before leave the frame later"),
