@@ -5,10 +5,21 @@
                               may be taken back, and in HOP windows, how often it is there
     distinctAcc_<i>_null_state
                               that number for the value null
+    agg<i>$map                a map, of call i: of MIN and MAX of rows that may be taken back, and of COLLECT: values →
+                              how often each is there
+    agg<i>$list, agg<i>$retractList
+                              lists, of LISTAGG of rows that may be taken back: the values as they came, and those that
+                              were taken back before they came
+    agg<i>$valueToOrderMap, agg<i>$orderToValueMap
+                              maps, of FIRST_VALUE and LAST_VALUE of rows that may be taken back: values → the times in
+                              milliseconds at which they came, in a list; these times → the values of each, as they came
 
-The accumulators of calls, one after another: COUNT the number, SUM, MIN and MAX their result, AVG sum and number, SUM
-over rows that may be taken back sum and number, LISTAGG the delimiter and the text, FIRST_VALUE and LAST_VALUE a row of
-the value and of the time in milliseconds at which it came, the largest and the smallest BIGINT for none.
+The accumulators of calls, one after another, of rows that are only added: COUNT the number, SUM, MIN and MAX their
+result, AVG sum and number, LISTAGG the delimiter and the text, FIRST_VALUE and LAST_VALUE a row of the value and of the
+time in milliseconds at which it came, the largest and the smallest BIGINT for none. Of rows that may be taken back: SUM
+sum and number, and rows with null in place of views: MIN and MAX result and number of different values, FIRST_VALUE and
+LAST_VALUE the value and its time, LISTAGG nothing more, or the delimiter if it has one. COLLECT and ARRAY_AGG have the
+same of both: a row of a view, and one of two lists, the values as they came and those that were taken back before.
 
 The namespace of a slice is its end in milliseconds. Windows that do not overlap are one slice; the slices of HOP
 windows are as long as their slide, those of CUMULATE their step.
@@ -19,8 +30,8 @@ org.apache.flink.table.planner.functions.aggfunctions and org.apache.flink.table
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stateproc.query_plans.aggregate_conversion import buffer_types, call_text
@@ -40,26 +51,32 @@ from stateproc.query_plans.state_parts import (
     Always,
     Column,
     NodeState,
+    Order,
     Record,
     Slices,
+    Zeros,
     beside,
     input_columns,
     unsupported,
 )
-from stateproc.serializers.table.java_streams import MAP_VIEW
+from stateproc.serializers.table.java_streams import LIST_VIEW, MAP_VIEW, linked_list
 from stateproc.serializers.table.logical_types import LogicalType
-from stateproc.serializers.table.type_text import external, parse_sql_type
+from stateproc.serializers.table.type_text import external, external_list, parse_sql_type
 
-_APPENDED = frozenset({"COUNT", "SUM", "SUM0", "MIN", "MAX", "AVG", "FIRST_VALUE", "LAST_VALUE", "LISTAGG"})
-_TAKEN_BACK = frozenset({"COUNT", "SUM", "AVG"})
-"""Functions whose accumulators are columns: of rows that are only added, and of rows that may be taken back."""
+_IN_WINDOWS = frozenset({"COUNT", "SUM", "SUM0", "MIN", "MAX", "AVG", "FIRST_VALUE", "LAST_VALUE", "LISTAGG"})
+_APPENDED = _IN_WINDOWS | {"COLLECT", "ARRAY_AGG"}
+_TAKEN_BACK = _APPENDED - {"SUM0"}
+"""Functions that are filled: over rows that are only added, and over rows that may be taken back."""
 _IGNORE_NULL = frozenset({"COUNT", "SUM", "SUM0", "MIN", "MAX", "AVG"})
 """Of these, those whose accumulator the order of values does not change, so that they can have DISTINCT."""
-_ORDERED = {"FIRST_VALUE": ("first", 2**63 - 1), "LAST_VALUE": ("last", -(2**63))}
-"""Functions that keep when a value came → how its fields are called, and when none came."""
+_ORDERED = {"FIRST_VALUE": ("First", 2**63 - 1), "LAST_VALUE": ("Last", -(2**63))}
+"""Functions that keep when a value came → what their fields and classes begin with, and when none came."""
+_EXTREMES = {"MIN": "Min", "MAX": "Max"}
+_FUNCTIONS = "org.apache.flink.table.runtime.functions.aggregate."
 _BEGIN_WITH_ZERO = ("COUNT", "SUM0")
 _DELIMITER = ","
 _SEEN = LogicalType("BIGINT", nullable=False)
+_BIGINT, _INT = LogicalType("BIGINT"), LogicalType("INTEGER")
 
 
 def group_states(node: PlanNode) -> Iterable[NodeState]:
@@ -74,6 +91,8 @@ def group_states(node: PlanNode) -> Iterable[NodeState]:
     )
     key = input_columns(node, node.items("grouping"))
     yield NodeState("accState", key, _accumulators(node, key, names, [one is True for one in retracted]))
+    for index, call in enumerate(node.items("aggCalls")):
+        yield from _views_of(node, key, index, call, taken_back=index < len(retracted) and retracted[index] is True)
     taken_back = node.at("needRetraction") is True
     for index, calls in enumerate(distinct_views(node)):
         yield from _view(node, key, index, calls, taken_back=taken_back)
@@ -86,7 +105,7 @@ def window_states(node: PlanNode) -> Iterable[NodeState]:
     calls, arguments = node.items("aggCalls"), call_columns(node)[0]
     names = accumulator_names(node, calls, arguments, count_rows=len(aggregate_calls(node)) > len(calls))
     key = input_columns(node, node.items("grouping"))
-    accumulators = _accumulators(node, key, names, [])
+    accumulators = _accumulators(node, key, names, [], _IN_WINDOWS)
     views = list(distinct_views(node))
     seen = node.chosen(arguments, [at for numbers in views for at in aggregate_calls(node)[numbers[0]]["argList"]])
     named = Record((*key.columns, *accumulators.columns, *map(str, seen)), ())
@@ -136,25 +155,29 @@ _STRATEGIES = ("TimeAttribute", "SliceAttached")
 _UTC = ("UTC", "Etc/UTC", "GMT", "Z")
 
 
-def _accumulators(node: PlanNode, key: Record, names: Sequence[str], retracted: Sequence[bool]) -> Record:
+def _accumulators(
+    node: PlanNode,
+    key: Record,
+    names: Sequence[str],
+    retracted: Sequence[bool],
+    appended: Collection[str] = _APPENDED,
+) -> Record:
     """Return the row of accumulators."""
     found: list[LogicalType] = []
     initial: dict[int, int | str] = {}
-    ordered: dict[int, int] = {}
+    rows: dict[int, _Row] = {}
     for number, call in enumerate(node.items("aggCalls")):
         taken_back = number < len(retracted) and retracted[number]
         function, at = function_of(call), len(found)
-        known = _TAKEN_BACK if taken_back else _APPENDED
+        known = frozenset(_TAKEN_BACK if taken_back else appended)
         if call.get("distinct") is True and call.get("argList"):
             known &= _IGNORE_NULL
         if not is_built_in(call) or function not in known:
             raise unsupported(node, f"{call_text(node, call)} has an accumulator that is not filled from rows")
-        if function in _ORDERED:
-            name, none = _ORDERED[function]
-            fields = (f"{name}Value", f"{name}Order")
-            type_ = replace(_argument(node, call), nullable=True)
-            found.append(LogicalType("ROW", children=(type_, parse_sql_type("BIGINT")), names=fields))
-            ordered[at] = none
+        row = _row(node, call, taken_back=taken_back)
+        if row is not None:
+            found.append(row.type)
+            rows[at] = row
         elif function == "LISTAGG":
             found += [parse_sql_type("STRING")] * 2
             initial[at] = _DELIMITER
@@ -170,12 +193,131 @@ def _accumulators(node: PlanNode, key: Record, names: Sequence[str], retracted: 
     if len(names) != len(found):
         raise unsupported(node, f"its accumulators have {len(found)} fields, and {len(names)} names")
     columns = unique_names((*key.columns, *map(str, names)))[len(key.columns) :]
+    taken: tuple[str, ...] = (*key.columns, *columns)
+    fields: dict[str, Record] = {}
+    for at, row in rows.items():
+        fields[columns[at]] = own = row.named(columns[at], taken)
+        taken = (*taken, *own.columns)
     return Record(
         columns,
         tuple(found),
         {columns[at]: value for at, value in initial.items()},
-        {columns[at]: value for at, value in ordered.items()},
+        rows=fields,
     )
+
+
+@dataclass(frozen=True)
+class _Row:
+    """An accumulator that is a row.
+
+    Attributes:
+        type: Its type.
+        value: The field whose column is called as the call is.
+        initial: As of a Record, by the names of fields.
+        orders: The field of the time of that value → what it is where that is null.
+        empty: As of a Record.
+    """
+
+    type: LogicalType
+    value: str | None = None
+    initial: Mapping[str, int | str | tuple[()]] = field(default_factory=dict)
+    orders: Mapping[str, int | None] = field(default_factory=dict)
+    empty: frozenset[str] = frozenset()
+
+    def named(self, call: str, taken: Sequence[str]) -> Record:
+        """Return the row with columns that are called as the call and the field are, beside those that are taken."""
+        names = unique_names((*taken, *(f"{call}_{name}" for name in self.type.names)))[len(taken) :]
+        columns = dict(zip(self.type.names, map(str, names), strict=True))
+        if self.value is not None:
+            columns[self.value] = call
+        return Record(
+            tuple(columns.values()),
+            self.type.children,
+            {columns[name]: value for name, value in self.initial.items()},
+            {columns[name]: Order(call, none) for name, none in self.orders.items()},
+            frozenset(columns[name] for name in self.empty),
+        )
+
+
+def _row(node: PlanNode, call: Any, *, taken_back: bool) -> _Row | None:
+    """Return the accumulator of a call if it is a row."""
+    function = function_of(call)
+    if function in _ORDERED:
+        word, none = _ORDERED[function]
+        value, order = f"{word.lower()}Value", f"{word.lower()}Order"
+        fields = {value: replace(_argument(node, call), nullable=True), order: _BIGINT}
+        if not taken_back:
+            type_ = LogicalType("ROW", children=tuple(fields.values()), names=tuple(fields))
+            return _Row(type_, value, orders={order: none})
+        maps = {"valueToOrderMap": MAP_VIEW, "orderToValueMap": MAP_VIEW}
+        return _Row(_retracting(f"{word}Value", fields | maps), value, orders={order: None})
+    if function in _EXTREMES and taken_back:
+        value = function.lower()
+        fields = {value: replace(_argument(node, call), nullable=True), "mapSize": _BIGINT, "map": MAP_VIEW}
+        return _Row(_retracting(_EXTREMES[function], fields), value, {"mapSize": 0})
+    if function == "LISTAGG" and taken_back:
+        fields = {"list": LIST_VIEW, "retractList": LIST_VIEW}
+        if len(call.get("argList") or []) < 2:
+            return _Row(_retracting("ListAgg", fields))
+        return _Row(
+            _retracting("ListAggWs", fields | {"delimiter": parse_sql_type("STRING")}),
+            initial={"delimiter": _DELIMITER},
+        )
+    if function == "COLLECT":
+        return _Row(_structured("CollectAggFunction$CollectAccumulator", {"map": MAP_VIEW}))
+    if function == "ARRAY_AGG":
+        list_ = linked_list(_argument(node, call))
+        type_ = _structured("ArrayAggFunction$ArrayAggAccumulator", {"list": list_, "retractList": list_})
+        return _Row(type_, "list", {"list": ()}, empty=frozenset({"retractList"}))
+    return None
+
+
+def _structured(name: str, fields: Mapping[str, LogicalType]) -> LogicalType:
+    """Return the type of accumulators, whose class is called so below `_FUNCTIONS`."""
+    children, names = tuple(fields.values()), tuple(fields)
+    return LogicalType("STRUCTURED_TYPE", children=children, names=names, class_name=_FUNCTIONS + name)
+
+
+def _retracting(name: str, fields: Mapping[str, LogicalType]) -> LogicalType:
+    """Return the type of the accumulators of a function, for rows that may be taken back."""
+    return _structured(f"{name}WithRetractAggFunction${name}WithRetractAccumulator", fields)
+
+
+def _views_of(node: PlanNode, key: Record, index: int, call: Any, *, taken_back: bool) -> Iterable[NodeState]:
+    """Return the states of what a call keeps of many rows."""
+    function, prefix = function_of(call), f"agg{index}$"
+    if function == "COLLECT" or (taken_back and function in _EXTREMES):
+        type_ = replace(_argument(node, call), nullable=False)
+        number = _INT if function == "COLLECT" else _BIGINT
+        column = _column(node, call)
+        count = Column(_beside(key, column), external(number), least=1)
+        yield NodeState(f"{prefix}map", key, count, Column(column, external(type_)), split=column)
+    elif taken_back and function == "LISTAGG":
+        column = _column(node, call)
+        list_ = Column(column, external(parse_sql_type("STRING NOT NULL")))
+        yield NodeState(f"{prefix}list", key, list_, split=column, is_list=True)
+        yield NodeState(f"{prefix}retractList", key, list_, rows=f"{prefix}list", is_list=True, is_empty=True)
+
+    elif taken_back and function in _ORDERED:
+        type_, column = replace(_argument(node, call), nullable=False), _column(node, call)
+        times = Zeros(Column(_beside(key, column), external(_BIGINT), least=1), external_list(_BIGINT))
+        yield NodeState(f"{prefix}valueToOrderMap", key, times, Column(column, external(type_)), split=column)
+        values, name = Column(column, external_list(type_), least=1), f"{prefix}orderToValueMap"
+        yield NodeState(name, key, values, Always(0, external(_BIGINT)), split=column)
+        yield NodeState(f"{name}_null_state", key, values, rows=name, is_empty=True)
+
+
+def _column(node: PlanNode, call: Any) -> str:
+    """Return the column of a call's first argument. Raises UnsupportedSnapshot if it has none."""
+    columns = node.chosen(call_columns(node)[0], call.get("argList") or [])
+    if not columns:
+        raise unsupported(node, f"{call_text(node, call)}, of no column, is not filled from rows")
+    return str(columns[0])
+
+
+def _beside(key: Record, *columns: str) -> str:
+    """Return the name of the column that says how often a row is there."""
+    return beside(Record((*key.columns, *columns), ()), COUNT)
 
 
 def _argument(node: PlanNode, call: Any) -> LogicalType:
@@ -195,12 +337,11 @@ def _view(node: PlanNode, key: Record, index: int, calls: Sequence[int], *, take
     if len(filters) > 1 or (taken_back and len(calls) > 1):
         words = "over rows that may be taken back" if taken_back else "with several filters"
         raise unsupported(node, f"several calls with DISTINCT of one column {words} are not filled from rows: {text}")
-    type_ = _argument(node, all_calls[calls[0]])
-    column = str(node.chosen(call_columns(node)[0], all_calls[calls[0]]["argList"])[0])
+    type_, column = _argument(node, all_calls[calls[0]]), _column(node, all_calls[calls[0]])
     serializer = external(_SEEN)
     seen: Column | Always = Always((1 << len(calls)) - 1, serializer)
     if taken_back:
-        seen = Column(beside(Record((*key.columns, column), (*key.types, type_)), COUNT), serializer, least=1)
+        seen = Column(_beside(key, column), serializer, least=1)
     name = f"distinctAcc_{index}"
     yield NodeState(name, key, seen, Column(column, external(type_)), split=column)
     yield NodeState(f"{name}_null_state", key, seen, rows=name, split=column)

@@ -11,11 +11,20 @@ from stateproc.errors import UnsupportedSnapshot
 from stateproc.query_plans.plan_file import PlanNode, row_type_types, unique_names
 from stateproc.query_plans.row_conversion import column_type
 from stateproc.serializers import Serializer
+from stateproc.serializers.table.java_streams import is_view
 from stateproc.serializers.table.logical_types import LogicalType
 
 PROCTIME = "PROCTIME"
 COUNT, ASSOCIATIONS, ROWS = "count", "associations", "rows"
 """Columns that are not those of the query: how often a row is there, how many partners it has, rows of one sort key."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """When the value of a column came: 0, or the number `none` where it is null."""
+
+    column: str
+    none: int | None
 
 
 @dataclass(frozen=True)
@@ -26,23 +35,34 @@ class Record:
         columns: The columns that it is made of.
         types: Their types.
         initial: The columns in which another value stands for null: accumulators that begin with it, and stay null
-            otherwise. That value: 0, or the delimiter of LISTAGG.
-        ordered: The columns that are the first field of a row, whose second says when they came: 0, or this number
-            where they are null.
+            otherwise. That value: 0, the delimiter of LISTAGG, or an array without elements.
+        orders: The fields that say when another field came, which no column gives: 0, or this number where it is null.
+        empty: The fields that are arrays without elements in all rows.
+        rows: The fields that are rows, by their column: that of the row's first field, if rows give it.
     """
 
     columns: tuple[str, ...]
     types: tuple[LogicalType, ...]
-    initial: Mapping[str, int | str] = field(default_factory=dict)
-    ordered: Mapping[str, int] = field(default_factory=dict)
+    initial: Mapping[str, int | str | tuple[()]] = field(default_factory=dict)
+    orders: Mapping[str, Order] = field(default_factory=dict)
+    empty: frozenset[str] = frozenset()
+    rows: Mapping[str, Record] = field(default_factory=dict)
 
     @property
-    def given(self) -> tuple[str | None, ...]:
-        """The columns that rows give; None for those that are null in state: processing times, and views."""
-        return tuple(
-            None if type_.attribute == PROCTIME or type_.kind == "RAW" else name
-            for name, type_ in zip(self.columns, self.types, strict=True)
-        )
+    def given(self) -> tuple[str, ...]:
+        """The columns that rows give, of all but what is null in state (`is_absent`), or follows from others."""
+        found: list[str] = []
+        for name in self.columns:
+            if name in self.rows:
+                found += self.rows[name].given
+            elif name not in self.orders and name not in self.empty and not self.is_absent(name):
+                found.append(name)
+        return tuple(found)
+
+    def is_absent(self, column: str) -> bool:
+        """Whether a field is null in state: a processing time, or what stands for a view."""
+        type_ = self.type_of(column)
+        return type_.attribute == PROCTIME or is_view(type_)
 
     def type_of(self, column: str) -> LogicalType:
         """Return the type of a column."""
@@ -57,7 +77,7 @@ class Record:
 @dataclass(frozen=True)
 class Column:
     """A single column, never null; ``default``: what it is in rows that do not have it, None where rows need it;
-    ``least``: the least that it can be, if it is a number of rows."""
+    ``least``: the least that it can be, if it is a number of rows, or how many elements it has, if it is an array."""
 
     name: str
     serializer: Serializer
@@ -74,6 +94,14 @@ class Always:
 
 
 @dataclass(frozen=True)
+class Zeros:
+    """A list with as many zeros as a column says: the times of values of which only the order is known."""
+
+    number: Column
+    serializer: Serializer
+
+
+@dataclass(frozen=True)
 class Pair:
     """A Tuple2."""
 
@@ -86,15 +114,17 @@ class Pair:
         return types.Tuple(self.first.serializer, self.second.serializer)
 
 
-Part: TypeAlias = "Record | Column | Always | Pair"
+Part: TypeAlias = "Record | Column | Always | Zeros | Pair"
 
 
 def columns_of(part: Part) -> tuple[str, ...]:
     """Return the columns that a part is made of."""
     if isinstance(part, Record):
-        return tuple(name for name in part.given if name is not None)
+        return part.given
     if isinstance(part, Pair):
         return (*columns_of(part.first), *columns_of(part.second))
+    if isinstance(part, Zeros):
+        return (part.number.name,)
     return (part.name,) if isinstance(part, Column) else ()
 
 
@@ -119,6 +149,8 @@ class NodeState:
             those in which it is not.
         split: This column.
         slices: What its namespaces are, of windows.
+        is_list: Whether it is a list; its value is the array of its elements.
+        is_empty: Whether it has no rows: what was taken back before it was there.
     """
 
     name: str
@@ -129,6 +161,8 @@ class NodeState:
     rows: str | None = None
     split: str | None = None
     slices: Slices | None = None
+    is_list: bool = False
+    is_empty: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -171,10 +171,12 @@ class OperatorBootstrap(KeyedBootstrap):
     ) -> OperatorBootstrap:
         """Fill the state of an operator of a SQL job from rows under the column names of its plan, with its types.
 
-        Aggregates over groups (COUNT, SUM, MIN, MAX, AVG, FIRST_VALUE, LAST_VALUE, LISTAGG; the columns are the keys
-        and the accumulators, an average has ``…_sum`` and ``…_count``; in ``distinctAcc_0`` and so on the values that
-        DISTINCT has seen), aggregates of TUMBLE, HOP and CUMULATE windows (also ``window_end`` or ``slice_end``; in
-        ``watermark`` one row with the watermark, and slices that are closed by then are left out), joins
+        Aggregates over groups (COUNT, SUM, MIN, MAX, AVG, FIRST_VALUE, LAST_VALUE, LISTAGG, ARRAY_AGG, COLLECT; the
+        columns are the keys and the accumulators, an average has ``…_sum`` and ``…_count``; in ``distinctAcc_0`` and so
+        on the values that DISTINCT has seen; in ``agg0$map``, ``agg1$list`` and so on what the calls of these numbers
+        keep of many rows: values with their ``count``, or arrays of values in their order), aggregates of TUMBLE, HOP
+        and CUMULATE windows (also ``window_end`` or ``slice_end``; in ``watermark`` one row with the watermark, and
+        slices that are closed by then are left out), joins
         (``left-records`` and ``right-records``: the rows of each input, once, with their ``count`` where they have no
         unique key, and ``associations`` where an outer join keeps them), the last row and the first by processing time
         of a deduplication, changelog normalization, and of TopN over rows that are only added the first row, or arrays
@@ -218,7 +220,7 @@ class OperatorBootstrap(KeyedBootstrap):
                     advice="give them; a state without any gets an empty DataFrame with its columns: "
                     + ", ".join(needed[name]),
                 )
-        shared = {state.rows for state in states}
+        shared = {state.rows for state in states if not state.is_empty}
         given = {name: read_again(frame) if name in shared else frame for name, frame in given.items()}
         watermark = None
         if slices is not None:
@@ -232,6 +234,9 @@ class OperatorBootstrap(KeyedBootstrap):
             frame = rows_of_state(given[state.rows or state.name], state)
             lives = state.ttl if ttl is None or slices is not None else ttl
             space: dict[str, Any] = {"namespace": NAMESPACE, "namespace_type": types.LONG} if slices else {}
+            if state.is_list:
+                made.list_state(state.name, frame, element_type=state.value.serializer, ttl=bool(lives))
+                continue
             if state.map_key is None:
                 made.value_state(state.name, frame, type=state.value.serializer, ttl=bool(lives), **space)
                 continue

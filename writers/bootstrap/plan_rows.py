@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc import types
-from stateproc.codec.arrow_arrays import null_rows, numbers_of, values_array
+from stateproc.codec.arrow_arrays import list_of, null_rows, numbers_of, values_array
 from stateproc.errors import InvalidRows
-from stateproc.query_plans.state_parts import Always, Column, NodeState, Pair, Part, Record, defaults
+from stateproc.query_plans.state_parts import Always, Column, NodeState, Pair, Part, Record, Zeros, defaults
 from stateproc.writers.bootstrap.arrow_frames import arrow_batches, is_arrow
 from stateproc.writers.bootstrap.frame_columns import columns_of, is_spark
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACE, VALUE
@@ -50,6 +50,8 @@ def rows_of_state(frame: Any, state: NodeState) -> Any:
         return nested_columns(rows_in(frame, state), parts)
     plain = [pa.nulls(0, column_type(frame, name, state.name).arrow) for name in needed]
     schema = _nested(pa.RecordBatch.from_arrays(plain, needed), parts).schema
+    if state.is_empty:
+        return schema.empty_table()
     batches = (_nested(_rows_in(batch, state), parts) for batch in arrow_batches(frame, needed))
     if isinstance(frame, pa.Table | pa.RecordBatch):
         return pa.Table.from_batches(batches, schema)
@@ -81,6 +83,9 @@ def _array(part: Part, batch: pa.RecordBatch) -> pa.Array:
     n = len(batch)
     if isinstance(part, Always):
         return values_array(np.full(n, part.value))
+    if isinstance(part, Zeros):
+        ends = np.cumsum(numbers_of(_array(part.number, batch)), dtype=np.int64)
+        return list_of(np.concatenate([[0], ends]), values_array(np.zeros(ends[-1] if n else 0, np.int64)))
     if isinstance(part, Column):
         if part.name not in batch.schema.names:
             return values_array(np.full(n, part.default, np.int32))
@@ -88,32 +93,40 @@ def _array(part: Part, batch: pa.RecordBatch) -> pa.Array:
     if isinstance(part, Pair):
         found = [_array(part.first, batch), _array(part.second, batch)]
     else:
-        found = [_field(part, name, given, batch) for name, given in zip(part.columns, part.given, strict=True)]
+        found = [_field(part, name, batch) for name in part.columns]
     fields = [pa.field(f"f{at}", column.type) for at, column in enumerate(found)]
     return pa.Array.from_buffers(pa.struct(fields), n, [None], children=found)
 
 
-def _field(part: Record, name: str, given: str | None, batch: pa.RecordBatch) -> pa.Array:
+def _field(part: Record, name: str, batch: pa.RecordBatch) -> pa.Array:
     """Return a field of a row."""
-    if given is None:
+    if name in part.rows:
+        row = part.rows[name]
+        found = [_field(row, column, batch) for column in row.columns]
+        return pa.StructArray.from_arrays(found, list(part.type_of(name).names))
+    if part.is_absent(name):
         return pa.nulls(len(batch), pa.null() if part.type_of(name).kind == "RAW" else pa.timestamp("us", "UTC"))
-    column = batch.column(given)
-    if name in part.initial:
-        return _with_initial(column, part.initial[name])
-    if name not in part.ordered:
-        return column
-    order = values_array(np.where(null_rows(column), np.int64(part.ordered[name]), np.int64(0)))
-    return pa.StructArray.from_arrays([column, order], list(part.type_of(name).names))
+    if name in part.orders:
+        order = part.orders[name]
+        missing = null_rows(batch.column(order.column))
+        if order.none is None:
+            return pa.array(np.zeros(len(batch), np.int64), mask=missing)
+        return values_array(np.where(missing, np.int64(order.none), np.int64(0)))
+    if name in part.empty:
+        return list_of(np.zeros(len(batch) + 1, np.int64), pa.nulls(0))
+    column = batch.column(name)
+    return _with_initial(column, part.initial[name]) if name in part.initial else column
 
 
 def _checked(column: pa.Array, part: Column) -> pa.Array:
     """Return the column. Raises InvalidRows for a null, or for less than it can be."""
-    wrong = null_rows(column)
-    if part.least is not None and pa.types.is_integer(column.type):
-        wrong = wrong | (numbers_of(column) < part.least)
+    wrong, is_list = null_rows(column), pa.types.is_nested(column.type)
+    if part.least is not None and (is_list or pa.types.is_integer(column.type)):
+        numbers = pc.fill_null(pc.list_value_length(column), 0) if is_list else column
+        wrong = wrong | (numbers_of(numbers) < part.least)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
-        least = "null" if part.least is None else f"null or below {part.least}"
+        least = "null" if part.least is None else f"null or {'empty' if is_list else f'below {part.least}'}"
         raise InvalidRows(
             f"column '{part.name}' cannot be {least}, and is {column[row].as_py()} in row {row} of a batch",
             advice="drop or fix such rows",
@@ -121,8 +134,11 @@ def _checked(column: pa.Array, part: Column) -> pa.Array:
     return column
 
 
-def _with_initial(column: pa.Array, initial: int | str) -> pa.Array:
+def _with_initial(column: pa.Array, initial: int | str | tuple[()]) -> pa.Array:
     """Return a column with the initial value of accumulators, 0 of numbers, for nulls."""
+    if isinstance(initial, tuple):
+        lengths = pc.fill_null(pc.list_value_length(column), 0)
+        return list_of(np.concatenate([[0], np.cumsum(numbers_of(lengths), dtype=np.int64)]), pc.list_flatten(column))
     if isinstance(initial, str):
         is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
         return (column if is_text else column.cast(pa.string())).fill_null(initial)

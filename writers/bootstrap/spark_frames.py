@@ -22,7 +22,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from stateproc.query_plans.state_parts import Always, NodeState, Pair, Part, Record
+from stateproc.query_plans.state_parts import Always, NodeState, Pair, Part, Record, Zeros
 from stateproc.query_plans.state_parts import Column as Single
 from stateproc.spark.types import arrow_type, spark_struct
 from stateproc.writers.bootstrap.column_types import ColumnKind, ColumnType, FrameColumns
@@ -120,41 +120,52 @@ def nested_columns(frame: DataFrame, parts: Mapping[str, Part]) -> DataFrame:
 
 def rows_in(frame: DataFrame, state: NodeState) -> DataFrame:
     """Return the rows that fill a state: of two that share rows, by a column that is null in those of one."""
+    if state.is_empty:
+        return frame.limit(0)
     if state.split is None:
         return frame
     column = column_named(state.split)
     return frame.filter(column.isNotNull() if state.rows is None else column.isNull())
 
 
-def _field(part: Record, name: str, given: str | None, frame: DataFrame) -> Column:
+def _field(part: Record, name: str, frame: DataFrame) -> Column:
     """Return a field of a row."""
-    if given is None:
+    if name in part.rows:
+        row = part.rows[name]
+        names = zip(row.columns, part.type_of(name).names, strict=True)
+        return F.struct(*(_field(row, column, frame).alias(field) for column, field in names))
+    if part.is_absent(name):
         return F.lit(None).cast("void" if part.type_of(name).kind == "RAW" else "timestamp")
-    column = column_named(given)
-    if isinstance(part.initial.get(name), str):
-        return F.coalesce(column.cast("string"), F.lit(part.initial[name]))
-    if name in part.initial:
-        return F.coalesce(column, F.lit(part.initial[name]).cast(frame.schema[given].dataType))
-    if name not in part.ordered:
+    if name in part.orders:
+        order = part.orders[name]
+        return F.when(column_named(order.column).isNull(), F.lit(order.none)).otherwise(F.lit(0)).cast("long")
+    if name in part.empty:
+        return F.filter(F.array(F.lit(None)), lambda _: F.lit(False))  # array() has elements that cannot be null.
+    column, initial = column_named(name), part.initial.get(name)
+    if isinstance(initial, str):
+        return F.coalesce(column.cast("string"), F.lit(initial))
+    if initial is None:
         return column
-    order = F.when(column.isNull(), F.lit(part.ordered[name])).otherwise(F.lit(0)).cast("long")
-    first, second = part.type_of(name).names
-    return F.struct(column.alias(first), order.alias(second))
+    empty = F.array() if isinstance(initial, tuple) else F.lit(initial)
+    return F.coalesce(column, empty.cast(frame.schema[name].dataType))
 
 
 def _nested(part: Part, frame: DataFrame) -> Column:
     if isinstance(part, Always):
         return F.lit(part.value)
+    if isinstance(part, Zeros):
+        return F.array_repeat(F.lit(0).cast("long"), _nested(part.number, frame).cast("int"))
     if isinstance(part, Single):
         if part.name not in frame.columns:
             return F.lit(part.default)
-        column = column_named(part.name)
-        right = column.isNotNull() if part.least is None else column >= F.lit(part.least)
-        least = "null" if part.least is None else f"null or below {part.least}"
+        column, is_list = column_named(part.name), isinstance(frame.schema[part.name].dataType, ArrayType)
+        number = F.size(column) if is_list else column
+        right = column.isNotNull() if part.least is None else number >= F.lit(part.least)
+        least = "null" if part.least is None else f"null or {'empty' if is_list else f'below {part.least}'}"
         return F.when(right, column).otherwise(F.raise_error(f"column '{part.name}' cannot be {least}"))
     if isinstance(part, Pair):
         found = [_nested(part.first, frame), _nested(part.second, frame)]
     else:
-        found = [_field(part, name, given, frame) for name, given in zip(part.columns, part.given, strict=True)]
+        found = [_field(part, name, frame) for name in part.columns]
     fields = [column.alias(f"f{at}") for at, column in enumerate(found)]
     return F.struct(*fields) if fields else F.expr("named_struct()")

@@ -1,7 +1,12 @@
 """Write SQL types and their serializers as Java object streams, which Flink's SQL snapshots contain.
 
 Classes and serialVersionUIDs: org.apache.flink.table.types.logical.*, org.apache.flink.table.runtime.typeutils.*;
-they are the same in every release from 1.13 to 2.3.
+they are the same in every release from 1.13 to 2.3, but for structured types, the accumulators of aggregate functions:
+
+    1.15 to 2.0   the comparison NONE
+    from 2.1 on   the comparison EQUALS, and the class's name beside the class
+
+Flink compares both, so that a type of another release is no type of the same state.
 """
 
 from __future__ import annotations
@@ -10,7 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 from stateproc.errors import UnsupportedSnapshot
-from stateproc.serializers.table.logical_types import PACKAGE, LogicalType, RawSerializer
+from stateproc.flink_versions import Release
+from stateproc.serializers.table.logical_types import PACKAGE, LogicalType, RawSerializer, logical_type
+from stateproc.wire import Cursor
+from stateproc.wire.java_stream import read_java_object
 from stateproc.wire.java_writer import (
     SERIALIZABLE,
     WRITES,
@@ -73,9 +81,9 @@ _TYPES: dict[str, WrittenClass] = {
     "UUID": _type_class("Uuid"),
 }
 _STRING = "Ljava/lang/String;"
-_FIELD = WrittenClass(
-    PACKAGE + "RowType$RowField", 1, (("description", _STRING), ("name", _STRING), ("type", _TYPE_SIGNATURE))
-)
+_NAMED = (("description", _STRING), ("name", _STRING), ("type", _TYPE_SIGNATURE))
+_FIELD = WrittenClass(PACKAGE + "RowType$RowField", 1, _NAMED)
+_ATTRIBUTE = WrittenClass(PACKAGE + "StructuredType$StructuredAttribute", 1, _NAMED)
 _ARRAY_LIST = WrittenClass("java.util.ArrayList", 8683452581122892189, (("size", "I"),), None, SERIALIZABLE | WRITES)
 _COLLECTION = WrittenClass(
     "java.util.Collections$UnmodifiableCollection", 1820017752578914078, (("c", "Ljava/util/Collection;"),)
@@ -85,29 +93,80 @@ _LIST = WrittenClass(
 )
 
 
-def java_type(type_: LogicalType) -> bytes:
-    """Encode a LogicalType as one Java object stream. Raises UnsupportedSnapshot for types without a Java form here."""
-    return java_object(_type(type_))
+def java_type(type_: LogicalType, release: Release | None = None) -> bytes:
+    """Encode a LogicalType as one Java object stream. Raises UnsupportedSnapshot for types without a Java form here.
+
+    Args:
+        type_: The type.
+        release: The release that reads it; None for a type that has no structured types in it.
+    """
+    return java_object(_type(type_, release))
 
 
-def _type(type_: LogicalType) -> Instance:
-    if replace(type_, nullable=True) == MAP_VIEW:
-        own = {"clazz": ClassObject(_MAP_VIEW), "serializer": Instance(_NULL_SERIALIZER, {})}
-        return Instance(_RAW, {"isNullable": type_.nullable, "typeRoot": Constant(_ROOT, "RAW"), **own})
+def _type(type_: LogicalType, release: Release | None = None) -> Instance:
+    values: dict[str, Any] = {"isNullable": type_.nullable, "typeRoot": Constant(_ROOT, type_.kind)}
+    if type_.kind == "RAW" and type_.serializer is not None and type_.class_name in _RAW_CLASSES:
+        values["clazz"] = ClassObject(_RAW_CLASSES[type_.class_name])
+        if is_view(type_):
+            return Instance(_RAW, {**values, "serializer": Instance(_NULL_SERIALIZER, {})})
+        if type_.serializer.element is not None:
+            return Instance(_RAW, {**values, "serializer": _list_serializer(type_.serializer.element)})
+    is_accumulator = type_.kind == "STRUCTURED_TYPE" and (type_.class_name or "").startswith(_ACCUMULATORS)
+    if is_accumulator and release is not None and release >= _FIRST_STRUCTURED:
+        return _structured(type_, release, values)
     described = _TYPES.get(type_.kind)
     if described is None:
         raise UnsupportedSnapshot(
             f"the SQL type {type_.sql} cannot be written as Flink's Java object",
             advice="use a ROW in place of a structured type, BYTES in place of a RAW one",
         )
-    values: dict[str, Any] = {"isNullable": type_.nullable, "typeRoot": Constant(_ROOT, type_.kind)}
     values |= {"length": type_.length, "precision": type_.precision, "scale": type_.scale}
     values["kind"] = Constant(_TIMESTAMP_KIND, "REGULAR")
     if type_.kind == "ROW":
-        values["fields"] = _fields(type_)
+        values["fields"] = _fields(type_, _FIELD, release)
     names = [name for name, code in described.fields if code == _TYPE_SIGNATURE]
     values |= {name: _type(child) for name, child in zip(names, type_.children, strict=False)}
     return Instance(described, values)
+
+
+_FIRST_STRUCTURED, _WITH_NAMES = Release(1, 15), Release(2, 1)
+"""The first release whose structured types are known, and the first with the names of their classes."""
+_ACCUMULATORS = "org.apache.flink.table.runtime.functions.aggregate."
+"""The package of classes that are not Serializable, so that no serialVersionUID of theirs is compared."""
+_COMPARISON = enum_class(PACKAGE + "StructuredType$StructuredComparison")
+_USER_DEFINED = WrittenClass(
+    PACKAGE + "UserDefinedType",
+    1,
+    (
+        ("isFinal", "Z"),
+        ("description", _STRING),
+        ("objectIdentifier", "Lorg/apache/flink/table/catalog/ObjectIdentifier;"),
+    ),
+    _TYPE,
+)
+_STRUCTURED = _signature(PACKAGE + "StructuredType")
+
+
+def _structured(type_: LogicalType, release: Release, values: dict[str, Any]) -> Instance:
+    """Return a structured type of a class, not of a catalog, as DataTypes.STRUCTURED makes it."""
+    is_named = release >= _WITH_NAMES
+    fields = (
+        ("isInstantiable", "Z"),
+        ("attributes", "Ljava/util/List;"),
+        *([("className", _STRING)] if is_named else []),
+        ("comparison", _signature(_COMPARISON.name)),
+        ("implementationClass", "Ljava/lang/Class;"),
+        ("superType", _STRUCTURED),
+    )
+    values |= {
+        "isFinal": True,
+        "isInstantiable": True,
+        "attributes": _fields(type_, _ATTRIBUTE, release),
+        "className": type_.class_name,
+        "comparison": Constant(_COMPARISON, "EQUALS" if is_named else "NONE"),
+        "implementationClass": ClassObject(WrittenClass(str(type_.class_name), 0, flags=0)),
+    }
+    return Instance(WrittenClass(PACKAGE + "StructuredType", 1, fields, _USER_DEFINED), values)
 
 
 # --- the classes of data types ----------------------------------------------------------------------------------
@@ -119,6 +178,13 @@ _DATA_TYPE = WrittenClass(
     (("conversionClass", "Ljava/lang/Class;"), ("logicalType", _TYPE_SIGNATURE)),
 )
 _ATOMIC_TYPE = WrittenClass("org.apache.flink.table.types.AtomicDataType", 1911869481579848498, (), _DATA_TYPE)
+_COLLECTION_TYPE = WrittenClass(
+    "org.apache.flink.table.types.CollectionDataType",
+    2464825922057708215,
+    (("elementDataType", _signature(_DATA_TYPE.name)),),
+    _DATA_TYPE,
+)
+_JAVA_LIST = WrittenClass("java.util.List", 0, flags=0)
 _NUMBER = WrittenClass("java.lang.Number", -8742448824652078965)
 
 
@@ -153,17 +219,30 @@ def java_data_type(type_: LogicalType) -> bytes:
 
     Raises UnsupportedSnapshot for types with others in them.
     """
+    return java_object(_data_type(type_))
+
+
+def java_list_type(type_: LogicalType) -> bytes:
+    """Encode the DataType of a java.util.List with values of operators, which is an ARRAY, as one Java object stream.
+
+    Raises UnsupportedSnapshot for elements with others in them.
+    """
+    own = {"conversionClass": ClassObject(_JAVA_LIST), "logicalType": _type(type_)}
+    return java_object(Instance(_COLLECTION_TYPE, {**own, "elementDataType": _data_type(type_.children[0])}))
+
+
+def _data_type(type_: LogicalType) -> Instance:
     if type_.kind not in _CLASSES:
         raise UnsupportedSnapshot(
             f"the SQL type {type_.sql} cannot be written as Flink's data type", advice="use a type without others in it"
         )
     values = {"conversionClass": ClassObject(_CLASSES[type_.kind]), "logicalType": _type(type_)}
-    return java_object(Instance(_ATOMIC_TYPE, values))
+    return Instance(_ATOMIC_TYPE, values)
 
 
-def _fields(row: LogicalType) -> Instance:
+def _fields(row: LogicalType, field: WrittenClass, release: Release | None) -> Instance:
     fields = tuple(
-        Instance(_FIELD, {"name": name, "type": _type(child)})
+        Instance(field, {"name": name, "type": _type(child, release)})
         for name, child in zip(row.names, row.children, strict=True)
     )
     inner = Instance(_ARRAY_LIST, {"size": len(fields)}, fields)
@@ -177,10 +256,43 @@ _SERIALIZER = WrittenClass(_UTILS + "TypeSerializer", 1)
 _SINGLETON = WrittenClass(_UTILS + "base.TypeSerializerSingleton", 8766687317209282373, (), _SERIALIZER)
 # What an accumulator has in place of a view, whose values are in states of their own.
 _NULL_SERIALIZER = WrittenClass("org.apache.flink.table.dataview.NullSerializer", -5381596724707742625, (), _SINGLETON)
-_MAP_VIEW = WrittenClass("org.apache.flink.table.api.dataview.MapView", 0, flags=0)
+_LIST_VIEW, _MAP_VIEW = (
+    WrittenClass(f"org.apache.flink.table.api.dataview.{name}View", 0, flags=0) for name in ("List", "Map")
+)
 _RAW = _type_class("Raw", ("clazz", "Ljava/lang/Class;"), ("serializer", _SERIALIZER_SIGNATURE))
-MAP_VIEW = LogicalType("RAW", class_name=_MAP_VIEW.name, serializer=RawSerializer(_NULL_SERIALIZER.name))
-"""The type of an accumulator's field of a view that is a map."""
+LIST_VIEW, MAP_VIEW = (
+    LogicalType("RAW", class_name=view.name, serializer=RawSerializer(_NULL_SERIALIZER.name))
+    for view in (_LIST_VIEW, _MAP_VIEW)
+)
+"""The types of an accumulator's field of a view that is a list or a map."""
+_LINKED_LIST = WrittenClass("java.util.LinkedList", 876323262645176354, (), None, SERIALIZABLE | WRITES)
+_LIST_SERIALIZER = WrittenClass(
+    _TABLE + "LinkedListSerializer",
+    1,
+    (("hasNullMask", "Z"), ("elementSerializer", _SERIALIZER_SIGNATURE)),
+    _SERIALIZER,
+)
+_RAW_CLASSES = {one.name: one for one in (_LIST_VIEW, _MAP_VIEW, _LINKED_LIST)}
+
+
+def is_view(type_: LogicalType) -> bool:
+    """Whether a type is that of an accumulator's field of a view."""
+    return replace(type_, nullable=True) in (LIST_VIEW, MAP_VIEW)
+
+
+def linked_list(element: LogicalType) -> LogicalType:
+    """Return the RAW type of a LinkedList in an accumulator. Raises UnsupportedSnapshot for elements of other types."""
+    values = {"clazz": ClassObject(_LINKED_LIST), "serializer": _list_serializer(element)}
+    made = Instance(_RAW, {"isNullable": True, "typeRoot": Constant(_ROOT, "RAW"), **values})
+    type_ = logical_type(read_java_object(Cursor(java_object(made))))
+    assert type_.serializer is not None
+    return replace(type_, serializer=replace(type_.serializer, element=element))
+
+
+def _list_serializer(element: LogicalType) -> Instance:
+    return Instance(_LIST_SERIALIZER, {"elementSerializer": _serializer(element), "hasNullMask": True})
+
+
 _DECIMAL = WrittenClass(_TABLE + "DecimalDataSerializer", 1, (_PRECISION, ("scale", "I")), _SERIALIZER)
 _TIMESTAMP = WrittenClass(_TABLE + "TimestampDataSerializer", 1, (_PRECISION,), _SERIALIZER)
 _GETTER = "Lorg/apache/flink/table/data/ArrayData$ElementGetter;"

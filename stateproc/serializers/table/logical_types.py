@@ -60,7 +60,8 @@ class RawSerializer:
     """The serializer that a RAW type contains as a Java object, such as LinkedListSerializer.
 
     Only those of SQL (``kind``: the class without its package) have more than their class: ``numbers``, the SQL
-    ``types`` of what they write, the serializer in them. All are empty where a release has other fields.
+    ``types`` of what they write, the serializer in them. All are empty where a release has other fields. ``element``:
+    the SQL type of a LinkedList's elements, where the type is made and not read.
     """
 
     class_name: str
@@ -68,6 +69,7 @@ class RawSerializer:
     numbers: tuple[int, ...] = ()
     types: tuple[LogicalType, ...] = ()
     inner: RawSerializer | None = None
+    element: LogicalType | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

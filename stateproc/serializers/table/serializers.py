@@ -75,7 +75,7 @@ class RowData(CompositeSerializer):
             out.raw(self.key_functions)
         write_head(out, _ROW, release.row_snapshot_version, release)
         out.i32(len(self.types))
-        for written in self.written or tuple(java_type(type_) for type_ in self.types):
+        for written in self.written or tuple(java_type(type_, release) for type_ in self.types):
             out.raw(written)
         write_nested(out, self.fields, release)
         if release.row_snapshot_version >= 4:

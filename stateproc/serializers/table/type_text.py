@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from stateproc.errors import InvalidOption
 from stateproc.serializers.core.base import Serializer
-from stateproc.serializers.java.collections import PRIMITIVE_ARRAYS, PlainArray
+from stateproc.serializers.java.collections import PRIMITIVE_ARRAYS, MaskedListOf, PlainArray
 from stateproc.serializers.java.scalars import SCALARS, Scalar
 from stateproc.serializers.table.collections import NULL_VALUE
-from stateproc.serializers.table.java_streams import MAP_VIEW, java_data_type
+from stateproc.serializers.table.java_streams import is_view, java_data_type, java_list_type
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import (
     DecimalData,
@@ -262,10 +262,12 @@ def internal_serializer(type_: LogicalType) -> Serializer:
         return SqlCollection(LogicalType(type_.kind, children=type_.children))
     if type_.kind == "MULTISET":
         return SqlCollection(LogicalType("MAP", children=(*type_.children, _COUNT)))
-    if type_.kind == "ROW":
+    if type_.kind in ("ROW", "STRUCTURED_TYPE"):
         return row_data(type_)
-    if replace(type_, nullable=True) == MAP_VIEW:
+    if is_view(type_):
         return RawValue(NULL_VALUE)
+    if type_.serializer is not None and type_.serializer.element is not None:
+        return RawValue(MaskedListOf(internal_serializer(type_.serializer.element), has_mask=True))
     raise InvalidOption(
         f"values of the SQL type {type_.sql} cannot be written",
         advice="use a ROW in place of a structured type, BYTES in place of a RAW one",
@@ -283,3 +285,9 @@ def external(type_: LogicalType) -> External:
     They are not in the form that the flag calls internal, though their classes are those of operators.
     """
     return External(type_, internal_serializer(type_), java_data_type(type_) + b"\x00")
+
+
+def external_list(element: LogicalType) -> External:
+    """Return the serializer of a list of a SQL type's values in a view. Raises UnsupportedSnapshot as `external`."""
+    type_ = LogicalType("ARRAY", children=(element,))
+    return External(type_, internal_serializer(type_), java_list_type(type_) + b"\x00")

@@ -21,7 +21,7 @@ from stateproc.model.operator import Operator
 from stateproc.query_plans.node_rules import NODE_RULES, node_uids
 from stateproc.query_plans.node_states import node_states
 from stateproc.query_plans.plan_file import read_plan
-from stateproc.query_plans.state_parts import Always, Column, NodeState, Pair, Part, Record
+from stateproc.query_plans.state_parts import Column, NodeState, Pair, Part, Record, Zeros
 from stateproc.serializers import Serializer
 from tests.helpers.plan_parts import with_inputs
 from tests.helpers.planned_states import planned_job
@@ -74,6 +74,8 @@ def test_states_that_a_plan_declares_are_those_that_flink_wrote(release: str, ca
 
 def shown(state: NodeState) -> tuple[str, ...]:
     value = state.value.serializer.type_name
+    if state.is_list:
+        value = f"List<{value}>"
     if state.map_key is not None:
         value = f"Map<{state.map_key.serializer.type_name}, {value}>"
     return unnamed(state.key.serializer), re.sub(NAMES, "", value)
@@ -125,17 +127,20 @@ def flat(state: NodeState, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def assign(part: Part, value: Any, found: dict[str, Any]) -> None:
-    if isinstance(part, Record) and part.ordered:
-        own = dict(zip(part.columns, value.values(), strict=True))
-        value = {name: next(iter(one.values())) if name in part.ordered else one for name, one in own.items()}
-    if isinstance(part, Pair):
+    if isinstance(part, Record):
+        for name, one in zip(part.columns, value.values(), strict=True):
+            if name in part.rows:
+                assign(part.rows[name], one, found)
+            else:
+                found[name] = one
+    elif isinstance(part, Pair):
         first, second = value.values()
         assign(part.first, first, found)
         assign(part.second, second, found)
+    elif isinstance(part, Zeros):
+        found[part.number.name] = len(value)
     elif isinstance(part, Column):
         found[part.name] = value
-    elif not isinstance(part, Always):
-        found |= dict(zip(part.columns, value.values(), strict=True))
 
 
 def has_slices(release: str, case: str, uid: str) -> bool:
@@ -213,11 +218,16 @@ def values(operator: Any, state: str) -> list[Any]:
         ("1_calc", pa.table({}), NotFound, r"no operator '1_calc' in the plan.*(?s:.)*40_group-aggregate"),
         ("95_interval-join", pa.table({}), UnsupportedSnapshot, "its states are not filled from rows"),
         ("6_group-aggregate", pa.table({}), InvalidOption, "{'accState': rows, 'distinctAcc_0': rows}"),
-        ("34_group-aggregate", pa.table({}), UnsupportedSnapshot, r"COLLECT\(id\) has an accumulator"),
+        ("34_group-aggregate", pa.table({}), UnsupportedSnapshot, r"JSON_ARRAYAGG.*\) has an accumulator"),
         ("196_window-aggregate", pa.table({}), UnsupportedSnapshot, "only those of TUMBLE, HOP and CUMULATE"),
         ("212_group-window-aggregate", pa.table({}), UnsupportedSnapshot, "its states are not filled from rows"),
         ("189_window-aggregate", pa.table({}), InvalidOption, "{'window-aggs': rows, 'watermark': rows}"),
-        ("10_group-aggregate", pa.table({}), UnsupportedSnapshot, r"MIN\(name\) has an accumulator"),
+        (
+            "10_group-aggregate",
+            pa.table({}),
+            InvalidOption,
+            r"'agg1\$map': rows, 'agg2\$map': rows, 'agg3\$list': rows}",
+        ),
         ("118_deduplicate", pa.table({}), UnsupportedSnapshot, "the first row by its time"),
         ("147_rank", pa.table({}), UnsupportedSnapshot, "of TopN only"),
         (TOTALS, pa.table({"customer": [1], "n": [1]}), NotFound, "no column 'spent'"),
@@ -463,6 +473,187 @@ def test_a_delimiter_that_is_not_given_is_a_comma(delimiters: pa.Array, tmp_path
     assert {row["key"][key]: row["value"][delimiter] for row in found} == {
         "tea": ",", "mate": "," if pa.types.is_null(delimiters.type) else ";"
     }  # fmt: skip
+
+
+CHANGING = "10_group-aggregate"
+"""COUNT(*), MIN(name), MAX(customer) and LISTAGG(name) of customers that change, by their city."""
+TEXTS = ["", "\0", "🍵", None]
+
+
+def changing() -> dict[str, pa.Table]:
+    totals = {"city": ["Rome", None], "n": [5, 1], "lowest": ["", None], "lowest_mapSize": [3, None]}
+    key, count = {"city": ["Rome"] * 4}, pa.array([2, 1, 1, 1], pa.int64())
+    return {
+        "accState": pa.table(totals | {"highest": [2**63 - 1, -(2**63)], "highest_mapSize": [4, 1]}),
+        "agg1$map": pa.table(key | {"name": TEXTS, "count": count}),
+        "agg2$map": pa.table(key | {"customer": [2**63 - 1, 0, -1, -(2**63)], "count": count}),
+        "agg3$list": pa.table({"city": ["Rome", None], "name": [["", "\0", "🍵", ""], None]}),
+    }
+
+
+def test_extremes_of_rows_that_change_keep_how_often_each_value_is_there(tmp_path: Path) -> None:
+    """The value null is not kept, as MIN leaves it out, and a group without values has none."""
+    rows = changing()
+    for name in ("agg1$map", "agg3$list"):
+        rows[name] = pa.RecordBatchReader.from_batches(rows[name].schema, rows[name].to_batches())  # type: ignore[assignment]
+    made = filled(CHANGING, rows, tmp_path)
+    assert {row["key"]["city"]: row["value"] for row in made.state("accState").to_arrow().to_pylist()} == {
+        "Rome": {
+            "n": 5,
+            "lowest": {"min": "", "mapSize": 3, "map": None},
+            "highest": {"max": 2**63 - 1, "mapSize": 4, "map": None},
+            "everyone": {"list": None, "retractList": None},
+        },
+        None: {
+            "n": 1,
+            "lowest": {"min": None, "mapSize": 0, "map": None},
+            "highest": {"max": -(2**63), "mapSize": 1, "map": None},
+            "everyone": {"list": None, "retractList": None},
+        },
+    }
+    assert dict(made.state("agg1$map").to_arrow().to_pylist()[0]["value"]) == {"": 2, "\0": 1, "🍵": 1}
+    assert [row["value"] for row in made.state("agg3$list").to_arrow().to_pylist()] == [["", "\0", "🍵", ""]]
+    assert made.state("agg3$retractList").to_arrow().num_rows == 0
+
+
+def altered(name: str, column: str, array: pa.Array) -> dict[str, pa.Table]:
+    rows = changing()
+    table = rows[name]
+    return rows | {name: table.set_column(table.schema.get_field_index(column), column, array)}
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "text"),
+    [
+        (
+            altered("agg1$map", "count", pa.array([1, 0, 1, 1])),
+            InvalidRows,
+            "'count' cannot be null or below 1.* row 1",
+        ),
+        (altered("agg1$map", "count", pa.array([1, None, 1, 1])), InvalidRows, "'count' cannot be null or below 1"),
+        (altered("agg1$map", "name", pa.array(["a", "a", "b", "c"])), DuplicateKey, "a"),
+        (altered("agg1$map", "name", pa.array([1.5] * 4)), SnapshotError, "name"),
+        (altered("agg3$list", "name", pa.array([["a", None], ["b"]])), SnapshotError, "null"),
+        (altered("agg3$list", "name", pa.array(["a", "b"])), InvalidOption, "where a list state needs an array"),
+        ({name: rows for name, rows in changing().items() if name != "agg3$list"}, InvalidOption, "city, name"),
+        (changing() | {"agg3$retractList": pa.table({})}, NotFound, "no state 'agg3.retractList'"),
+    ],
+)
+def test_values_that_calls_over_changes_cannot_have_are_refused(
+    rows: Any, error: type[Exception], text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=text):
+        filled(CHANGING, rows, tmp_path)
+
+
+def calling(*calls: dict[str, Any], column: str | None = None) -> dict[str, Any]:
+    """The plan with other calls over the changes; `column`: a type of the second column."""
+
+    def change(node: dict[str, Any]) -> None:
+        node.update(aggCalls=list(calls), aggCallNeedRetractions=[True] * len(calls), indexOfCountStar=-1)
+
+    plan = edited(change, CHANGING)
+    if column is not None:
+        node = next(node for node in plan["nodes"] if f"{node['id']}_group-aggregate" == CHANGING)
+        (edge,) = (edge for edge in plan["edges"] if edge["target"] == node["id"])
+        source = next(node for node in plan["nodes"] if node["id"] == edge["source"])
+        written = source["outputType"]
+        source["outputType"] = re.sub(r"(`name` )VARCHAR\(2147483647\)", rf"\1{column}", written)
+        assert source["outputType"] != written
+    return plan
+
+
+FLOATS = [-0.0, 0.0, float("nan"), float("-inf")]
+
+
+def test_minus_zero_and_nan_are_values_of_their_own(tmp_path: Path) -> None:
+    plan = calling(call("MIN", 1), column="DOUBLE")
+    key, value = node_states(read_plan(plan), CHANGING)[1].columns[0], "name"
+    rows = {
+        "accState": pa.table({key: ["Rome"], "min_name": [FLOATS[3]], "min_name_mapSize": [4], "row_count": [4]}),
+        "agg0$map": pa.table({key: ["Rome"] * 4, value: FLOATS, "count": [1, 2, 3, 4]}),
+    }
+    made = filled(CHANGING, rows, tmp_path, plan)
+    found = made.state("agg0$map").to_arrow().to_pylist()[0]["value"]
+    assert sorted((repr(number), count) for number, count in found) == [
+        ("-0.0", 1),
+        ("-inf", 4),
+        ("0.0", 2),
+        ("nan", 3),
+    ]
+
+
+def test_first_and_last_of_rows_that_change_keep_the_values_in_their_order(tmp_path: Path) -> None:
+    """All came at the time 0, in the order of one list, before what the job reads."""
+    plan = calling(call("FIRST_VALUE", 1), call("LAST_VALUE", 1))
+    names = [state.name for state in node_states(read_plan(plan), CHANGING)]
+    views = [f"agg{at}${name}" for at in (0, 1) for name in ("valueToOrderMap", "orderToValueMap")]
+    assert set(names) == {"accState", *views, *(f"{name}_null_state" for name in views if "orderTo" in name)}
+    counts = {"city": ["Rome"] * 3, "name": ["b", "\0", None], "count": [2, 1, 1]}
+    lists = {"city": ["Rome", None], "name": [["b", "\0", "b"], None]}
+    ends = {"city": ["Rome", None], "first_value_name": ["b", None], "last_value_name": ["b", None]}
+    rows = {name: pa.table(counts if "valueTo" in name else lists) for name in views}
+    rows["accState"] = pa.table(ends | {"row_count": [4, 1]})
+    made = filled(CHANGING, rows, tmp_path, plan)
+    for at in (0, 1):
+        assert dict(made.state(views[2 * at]).to_arrow().to_pylist()[0]["value"]) == {"b": [0, 0], "\0": [0]}
+        (row,) = made.state(views[2 * at + 1]).to_arrow().to_pylist()
+        assert (row["key"], row["value"]) == ({"city": "Rome"}, [(0, ["b", "\0", "b"])])
+    found = {row["key"]["city"]: list(row["value"].values()) for row in made.state("accState").to_arrow().to_pylist()}
+    views_ = {"valueToOrderMap": None, "orderToValueMap": None}
+    assert found["Rome"][0] == {"firstValue": "b", "firstOrder": 0, **views_}
+    assert found[None][1] == {"lastValue": None, "lastOrder": None, **views_}
+    rows[views[1]] = pa.table({"city": ["Rome"], "name": pa.array([[]], pa.list_(pa.string()))})
+    with pytest.raises(InvalidRows, match="'name' cannot be null or empty"):
+        filled(CHANGING, rows, tmp_path / "empty", plan)
+
+
+@pytest.mark.parametrize("release", ["1.20", "2.0", "2.1", "2.3"])
+def test_arrays_and_multisets_are_filled_with_their_values(release: str, tmp_path: Path) -> None:
+    plan = calling(call("ARRAY_AGG", 1), call("COLLECT", 1))
+    rows = {
+        "accState": pa.table({
+            "city": ["Rome", None, "Bern"],
+            "array_agg_name": pa.array([["b", None, "\0🍵"], None, []], pa.list_(pa.string())),
+            "row_count": [3, 0, None],
+        }),
+        "agg1$map": pa.table({"city": ["Rome"] * 3, "name": ["b", "\0🍵", None], "count": pa.array([1, 2**31 - 1, 1])}),
+    }  # fmt: skip
+    writer = SavepointWriter.new_savepoint(None).with_flink_version(release)
+    writer.with_operator(CHANGING, OperatorBootstrap.from_plan(plan, CHANGING, rows)).write(tmp_path / "made")
+    made = stateproc.open(tmp_path / "made", plan=plan).operator(CHANGING)
+    found = {row["key"]["city"]: row["value"] for row in made.state("accState").to_arrow().to_pylist()}
+    assert {city: value["array_agg_name"] for city, value in found.items()} == {
+        "Rome": {"list": ["b", None, "\0🍵"], "retractList": []},
+        None: {"list": [], "retractList": []},
+        "Bern": {"list": [], "retractList": []},
+    }
+    assert dict(made.state("agg1$map").to_arrow().to_pylist()[0]["value"]) == {"b": 1, "\0🍵": 2**31 - 1}
+    more = rows | {"agg1$map": pa.table({"city": ["Rome"], "name": ["b"], "count": [2**31]})}
+    with pytest.raises(SnapshotError):
+        filled(CHANGING, more, tmp_path / "more", plan)
+
+
+def test_accumulators_are_not_written_for_releases_before_compiled_plans(tmp_path: Path) -> None:
+    made = OperatorBootstrap.from_plan(PLAN, CHANGING, changing())
+    writer = SavepointWriter.new_savepoint(None).with_flink_version("1.14").with_operator(CHANGING, made)
+    with pytest.raises(UnsupportedSnapshot, match=r"STRUCTURED<.* cannot be written"):
+        writer.write(tmp_path / "old")
+
+
+@pytest.mark.parametrize(
+    ("one", "text"),
+    [
+        (call("COLLECT", 1, distinct=True), r"COLLECT\(DISTINCT name\) has an accumulator"),
+        (call("ARRAY_AGG", 1, distinct=True), r"ARRAY_AGG\(DISTINCT name\) has an accumulator"),
+        (call("LISTAGG", 1, distinct=True), r"LISTAGG\(DISTINCT name\) has an accumulator"),
+        (call("FIRST_VALUE", 1, 0), "of 2 columns"),
+        (call("STDDEV_POP", 1), "has an accumulator"),
+    ],
+)
+def test_calls_over_changes_that_are_not_filled(one: dict[str, Any], text: str) -> None:
+    with pytest.raises(UnsupportedSnapshot, match=text):
+        node_states(read_plan(calling(one)), CHANGING)
 
 
 def test_rows_of_a_sort_key_are_not_null(tmp_path: Path) -> None:
