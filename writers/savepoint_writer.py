@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from stateproc import types
-from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot, Where
+from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot, Where, not_found
 from stateproc.flink_versions import DEFAULT, Release
 from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.model.operator import Operator
@@ -47,6 +47,7 @@ from stateproc.writers.rewrite.existing_operator import (
     now_ms,
 )
 from stateproc.writers.rewrite.key_evolution import WiderKey
+from stateproc.writers.rewrite.kind_evolution import KINDS
 from stateproc.writers.rewrite.operator_row_edits import refuse_flatten
 from stateproc.writers.rewrite.rekey import HashCodes
 from stateproc.writers.rewrite.row_columns import row_change
@@ -616,6 +617,8 @@ class SavepointWriter(SinkEdits):
         *,
         rename: Mapping[str, str] | None = None,
         assignments: str | Sequence[str] = (),
+        kind: str | None = None,
+        map_key_type: Type = None,
     ) -> SavepointWriter:
         """Give the values of a state another type. Fields are matched by name; keys and all else stay.
 
@@ -631,12 +634,25 @@ class SavepointWriter(SinkEdits):
             rename: fields with another name, as they were and as they are: ``{"address.zip": "address.postcode"}``.
             assignments: fields that are given by SQL expressions over the old columns: ``value.note = 'none'``. Of
                 elements of keyed lists ``list_element.note``, of values of maps and broadcast state ``map_value.note``.
+            kind: the kind that a keyed state becomes, with the type ``to``: ``value``, ``reducing``, ``aggregating``,
+                ``list`` or ``map``. A value becomes the only element of a list; a value that is a list its elements,
+                one that is a map its entries, and the other way round; anything else an expression says, such as
+                ``value = value[-1]``, of which ``value`` is the whole list or map.
+            map_key_type: the type of the keys of a ``map`` that the state becomes.
         """
         operator = self._existing(uid)
         of_elements = operator.is_operator_state(state)
         if not of_elements:
             operator.check_state(state)
         change = _type_change(operator, to, rename, assignments, "value.note = 'none'")
+        if kind is not None or map_key_type is not None:
+            if of_elements:
+                raise InvalidOption(
+                    "operator state becomes no other kind of state",
+                    where=Where(operator=operator.operator.display, state=state),
+                    advice="leave out the kind (kind, --kind)",
+                )
+            change = _kind_change(change, kind, map_key_type, operator.operator.options.context.classes)
         operator.edits.set_type(state, change, of_elements=of_elements)
         return self
 
@@ -814,6 +830,20 @@ def _type_change(
     if not all(isinstance(text, str) and text.strip() for text in texts):
         raise InvalidOption(f"the assignments {assignments!r}", advice=f'give them as text: assignments="{example}"')
     return TypeChange(_type_of(to, operator.operator.options.context.classes), dict(rename or {}), texts)
+
+
+def _kind_change(change: TypeChange, kind: str | None, map_key_type: Type, classes: Mapping[str, Any]) -> TypeChange:
+    """Return the change with the kind of state that a user wants. Raises InvalidOption, MissingFile."""
+    names = {one.value: one for one in KINDS}
+    if kind is not None and kind not in names:
+        raise not_found("kind of state", kind, list(names))
+    if (kind == "map") != (map_key_type is not None):
+        raise InvalidOption(
+            "a map state without a type of keys" if map_key_type is None else "a type of keys without a map state",
+            advice="give both: kind='map', map_key_type='String' (--kind map --map-key-type String)",
+        )
+    user_key = None if map_key_type is None else _type_of(map_key_type, classes)
+    return replace(change, kind=None if kind is None else names[kind], user_key=user_key)
 
 
 def _type_of(given: Type, classes: Mapping[str, Any]) -> Serializer:

@@ -53,6 +53,7 @@ _KEY = _MIGRATION + "The new key serializer ({1}) must be compatible with the pr
 _TRANSFORM = (
     "give it the job's type: SavepointWriter.transform_state(…, value_type=…), see docs/howto/not-compatible.md"
 )
+_KIND = "stateproc evolve-type --kind {0} --to TYPE makes it one, see docs/commands/evolve-type.md"
 _ANEW = "write it anew from rows (SavepointWriter.with_operator), see docs/howto/not-compatible.md"
 _KEYS = (
     "stateproc evolve-type --key --to TYPE, which moves entries to the key groups of their new keys, see "
@@ -146,7 +147,8 @@ def _check(old: DeclaredState, new: DeclaredState, comparison: Comparison, heap:
         return Finding(Verdict.REFUSED, (text,), exception=_kinds(old.distribution, new.distribution))
     if old.kind != new.kind:
         text = f"{old.kind} state → {new.kind} state"
-        return Finding(Verdict.REFUSED, (text,), exception=_kinds(old.kind, new.kind))
+        fix = _KIND.format(new.kind) if old.is_keyed else None
+        return Finding(Verdict.REFUSED, (text,), exception=_kinds(old.kind, new.kind), fix=fix)
     findings = [_of_role(role, old, new, comparison, heap) for role in old.serializers if role in new.serializers]
     worst = max(findings, key=lambda found: list(Verdict).index(found.verdict), default=Finding(Verdict.AS_IS))
     if worst.verdict is Verdict.AS_IS and VALUE in old.serializers and VALUE not in new.serializers:
@@ -247,6 +249,8 @@ def fix_of_keys(finding: Finding) -> str | None:
 
 
 def _fix(found: Finding, new: DeclaredState, comparison: Comparison) -> str | None:
+    if found.fix is not None:
+        return found.fix
     if found.is_undecided:
         return _DESCRIBE
     if found.verdict in (Verdict.MISREAD, Verdict.REFUSED) or found.losses:

@@ -97,6 +97,7 @@ _OF_MOMENTS = frozenset(
 )
 _MACROS = frozenset(
     {"if", "ifnull", "nullif", "map_contains", "map_contains_entry", "map_contains_value", "fmod", "fdiv"}
+    | {"list_append", "list_avg", "list_count", "list_max", "list_min", "list_prepend", "list_reverse", "list_sum"}
 )
 
 

@@ -79,8 +79,8 @@ class RowEncoder:
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Raw entries (RAW_ENTRIES), in the order of rows. Raises InvalidRows."""
         columns = {name: batch.column(name) for name in batch.schema.names}
-        columns = {name: conformed(column, self._types.get(name)) for name, column in columns.items()}
-        kept = self._kept(columns)
+        columns = {name: conformed(column, self.types.get(name)) for name, column in columns.items()}
+        kept = self.kept(columns)
         if kept is not None:
             columns = {name: column.filter(kept) for name, column in columns.items()}
         try:
@@ -91,7 +91,7 @@ class RowEncoder:
             raise error.at(operator=self.operator, state=self.state.name) from error
 
     @cached_property
-    def _types(self) -> dict[str, pa.DataType]:
+    def types(self) -> dict[str, pa.DataType]:
         """The Arrow type of each column's values, by its role."""
         state, inner = self.state, self.context.inner
         value = state.value.layout(self.context).arrow_type
@@ -103,7 +103,7 @@ class RowEncoder:
             value = pa.map_(found[MAP_KEY], value)
         return {**found, VALUE: pa.list_(value) if state.kind is StateKind.LIST else value}
 
-    def _kept(self, columns: dict[str, pa.Array]) -> pa.Array | None:
+    def kept(self, columns: dict[str, pa.Array]) -> pa.Array | None:
         """Which rows have state; None for all."""
         if VALUE not in columns:
             return None
@@ -128,20 +128,26 @@ class RowEncoder:
             return entry_batch(
                 groups, state.state_id, self._timers(columns, key, namespace), empty_row_bytes(len(groups))
             )
-        user_key: RowBytes | None = None
-        if state.kind is StateKind.MAP and state.user_key is not None:
-            parents, user_keys, values = self._map_entries(columns)
-            user_key = _located(MAP_KEY, state.user_key.layout(self.context), user_keys)
-            if parents is not None:
-                key, namespace, groups = take_rows(key, parents), take_rows(namespace, parents), groups[parents]
-            try:
-                encoded = self._values(columns, values, parents)
-            except Unencodable as error:
-                row = error.row if parents is None else int(parents[error.row])
-                raise Unencodable(error.message, row) from error
-        else:
-            encoded = self._values(columns, columns[VALUE], None)
+        parents, user_key, encoded = self.contents(columns)
+        if parents is not None:
+            key, namespace, groups = take_rows(key, parents), take_rows(namespace, parents), groups[parents]
         return entry_batch(groups, state.state_id, composite_keys(key, namespace, user_key, ambiguous), encoded)
+
+    def contents(self, columns: dict[str, pa.Array]) -> tuple[np.ndarray[Any, Any] | None, RowBytes | None, RowBytes]:
+        """Return what entries have below their keys: the row of each (None: they are the rows), user keys, values.
+
+        Raises Unencodable, Unwritable.
+        """
+        state = self.state
+        if state.kind is not StateKind.MAP or state.user_key is None:
+            return None, None, self._values(columns, columns[VALUE], None)
+        parents, user_keys, values = self._map_entries(columns)
+        try:
+            user_key = _located(MAP_KEY, state.user_key.layout(self.context), user_keys)
+            return parents, user_key, self._values(columns, values, parents)
+        except Unencodable as error:
+            row = error.row if parents is None else int(parents[error.row])
+            raise Unencodable(error.message, row) from error
 
     def _key_groups(self, columns: dict[str, pa.Array], keys: pa.Array, key: RowBytes) -> Ints:
         given = columns.get(KEY_GROUP)

@@ -191,6 +191,14 @@ class EvolveType:
         "scala-2.12 or scala-2.13, and the fields in the method's order: record:name,count",
         default=None,
     )
+    kind: str | None = change_field(
+        one_of("value", "reducing", "aggregating", "list", "map"),
+        "the kind of state that a keyed state becomes, whose values have the type",
+        default=None,
+    )
+    map_key_type: str | None = change_field(
+        TEXT, "with --kind map: the type of the map's keys, as of --to", default=None
+    )
 
     def apply(self, writer: SavepointWriter) -> None:
         """Give the values or keys the type. Raises NotFound, InvalidOption, MissingFile."""
@@ -205,8 +213,18 @@ class EvolveType:
             raise InvalidOption(
                 "evolve-type of values with a hash function, which is one of keys", advice="leave out --hash-function"
             )
+        if self.key and (self.kind, self.map_key_type) != (None, None):
+            raise InvalidOption("evolve-type of keys with a kind of state", advice="leave out --kind, --map-key-type")
         for state in self.state or ():
-            writer.evolve_type(self.uid, state, self.to, rename=self.rename, assignments=self.set or ())
+            writer.evolve_type(
+                self.uid,
+                state,
+                self.to,
+                rename=self.rename,
+                assignments=self.set or (),
+                kind=self.kind,
+                map_key_type=self.map_key_type,
+            )
         if self.key:
             writer.evolve_key(self.uid, self.to, rename=self.rename, assignments=self.set or ())
         if self.hash_function is not None:

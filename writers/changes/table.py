@@ -139,6 +139,7 @@ CHANGES: tuple[ChangeDefinition, ...] = (
             "--uid orders --state totals --to Long",
             "--uid orders --state last --to com.acme.Order --classes classes.json --rename customer=buyer "
             "--set \"value.note = 'none'\"",
+            "--uid orders --state last --kind list --to com.acme.Order --classes classes.json",
             "--uid orders --key --to Long",
         ),
         {
@@ -148,6 +149,8 @@ CHANGES: tuple[ChangeDefinition, ...] = (
             "rename": {"customer": "buyer"},
             "set": ["value.note = 'none'"],
             "key": False,
+            "kind": "map",
+            "map_key_type": "String",
         },
     ),
     ChangeDefinition(

@@ -47,6 +47,7 @@ from stateproc.writers.rewrite.key_evolution import (
     key_evolution,
     matched_key,
 )
+from stateproc.writers.rewrite.kind_evolution import KindEvolution, kind_evolution
 from stateproc.writers.rewrite.kryo_conversion import (
     ConversionProblem,
     KryoConversion,
@@ -251,7 +252,7 @@ class EditedSplit:
     rekey: Rekey | KeyEvolution | Regrouping | None = None
     rows: tuple[RowDeletion | RowUpdate | RankLimit, ...] = ()
     kryo: KryoConversion | None = None
-    type: TypeEvolution | None = None
+    type: TypeEvolution | KindEvolution | None = None
     computed: PartnerNumbers | FrameSums | None = None
 
     def read(self) -> Iterator[pa.RecordBatch]:
@@ -358,7 +359,7 @@ class ExistingOperator:
         """Raise InvalidOption for states that get another type, while values of Kryo in them are converted."""
         types = self.edits.types.items()
         evolved: list[str | None] = [
-            name for name, change in types if self.conversion(name, release) or has_kryo(change.value)
+            name for name, change in types if self.conversion(name, release) or any(map(has_kryo, _types(change)))
         ]
         evolved += self.edits.element_types
         what = "values get"
@@ -614,14 +615,12 @@ class ExistingOperator:
         ttl: TtlChange | None = None
         key_groups: Rekey | KeyEvolution | Regrouping | None = None
         if edit is not None:
-            state, evolution = self.header.keyed(name, state_id), self.type_change(name)
-            numbers = self.partner_numbers(name, state_id)
-            changed = state if evolution is None else evolution.applied(state)
-            ttl = edit.change(changed if numbers is None else numbers.applied(changed), context)
+            state, numbers = self._with_type(name, state_id), self.partner_numbers(name, state_id)
+            ttl = edit.change(state if numbers is None else numbers.applied(state), context)
         conversion, change = self.matched_key, self.edits.key
         if conversion is not None and change is not None:
             key_groups = key_evolution(
-                self.header.keyed(name, state_id),
+                self._with_type(name, state_id),
                 conversion,
                 change.value,
                 mine.max_parallelism,
@@ -629,9 +628,9 @@ class ExistingOperator:
                 hash_function=self._hash_of_new_keys(),
             )
         elif (hashes := self._scala_hashes(release)) is not None:
-            key_groups = hashes.of(self.header.keyed(name, state_id), self.operator, mine.max_parallelism)
+            key_groups = hashes.of(self._with_type(name, state_id), self.operator, mine.max_parallelism)
         elif mine.max_parallelism != self.operator.max_parallelism:
-            state = self.header.keyed(name, state_id)
+            state = self._with_type(name, state_id)
             function = self._hash_function(by_default=True)
             key_groups = rekey(
                 state,
@@ -642,6 +641,11 @@ class ExistingOperator:
                 source=self.operator.context,
             )
         return ttl, key_groups
+
+    def _with_type(self, name: str, state_id: int) -> StateDescriptor:
+        """Return a state that stays as the edits of its entries after that of their type find it."""
+        state, evolution = self.header.keyed(name, state_id), self.type_change(name)
+        return state if evolution is None else evolution.applied(state)
 
     def _scala_hashes(self, release: Release) -> KeyHashes | None:
         """Return how keys of Scala are hashed by the old job and by the new one; None where both do alike.
@@ -710,11 +714,13 @@ class ExistingOperator:
         names, own = self.header.names, self.operator.context
         return tuple(edit.change(self.header.keyed(name), own, names) for edit in self.edits.rows.get(name, ()))
 
-    def type_change(self, name: str) -> TypeEvolution | None:
-        """The change of the type of a state's values. Raises InvalidOption, UnsupportedSnapshot."""
+    def type_change(self, name: str) -> TypeEvolution | KindEvolution | None:
+        """The change of the type of a state's values, or of its kind. Raises InvalidOption, UnsupportedSnapshot."""
         change = self.edits.types.get(name)
         if change is None:
             return None
+        if isinstance(change, TypeChange) and change.kind is not None:
+            return kind_evolution(self.header.keyed(name), change, self.operator.context, self.header.names)
         return type_evolution(self.header.keyed(name), change, self.operator.context, self.header.names)
 
     def partner_numbers(self, name: str, state_id: int, split: CarriedSplit | None = None) -> PartnerNumbers | None:
@@ -731,8 +737,7 @@ class ExistingOperator:
                 where=Where(operator=self.operator.display, state=name),
                 advice="change them in a write of their own",
             )
-        state, evolution = self.header.keyed(name, state_id), self.type_change(name)
-        own = state if evolution is None else evolution.applied(state)
+        own = self._with_type(name, state_id)
         partners = None if other is None else self.header.keyed(other)
         edit = None if other is None else self.edits.ttl.get(other)
         expired: TtlChange | None = None
@@ -888,6 +893,11 @@ class ExistingOperator:
         if KEY_GROUP in rows.columns and (known or mine.max_parallelism != self.operator.max_parallelism):
             return replace(rows, columns={role: name for role, name in rows.columns.items() if role != KEY_GROUP})
         return rows
+
+
+def _types(change: Change) -> tuple[Serializer, ...]:
+    user_key = change.user_key if isinstance(change, TypeChange) else None
+    return (change.value,) if user_key is None else (change.value, user_key)
 
 
 def _joined(items: Iterable[EditedSplit]) -> Iterator[EditedSplit]:

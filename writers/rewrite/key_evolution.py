@@ -155,7 +155,7 @@ class MatchedKey:
         return self.values.of(pa.RecordBatch.from_arrays([keys], schema=self.values.rows))
 
     @cached_property
-    def values(self) -> ValueEvolution:
+    def values(self) -> ValueEvolution[RowBytes]:
         """What writes the column of keys."""
         rows, temporal = _schemas(self.old, self.context)
         wanted = self.new.layout(replace(self.context, projected=True))

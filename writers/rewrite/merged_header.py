@@ -289,6 +289,25 @@ def with_value_snapshot(info: StateMetaInfo, kind: StateKind, snapshot: bytes) -
     return with_snapshots(info, {**info.snapshots, "VALUE_SERIALIZER": PROXY + value})
 
 
+def with_kind(info: StateMetaInfo, kind: StateKind, snapshot: bytes, user_key: bytes | None) -> StateMetaInfo:
+    """Return the state as one of another kind.
+
+    Args:
+        info: The state.
+        kind: The kind: of one value, a list or a map.
+        snapshot: That of values, list elements or map values, proxied.
+        user_key: That of the keys of maps, proxied.
+    """
+    value = versioned_of(snapshot)
+    if kind is StateKind.LIST:
+        value = composite_of(_LIST, 1, (value,)).versioned()
+    elif kind is StateKind.MAP:
+        assert user_key is not None
+        value = composite_of(_MAP, 1, (versioned_of(user_key), value)).versioned()
+    info = replace(info, options={**info.options, "KEYED_STATE_TYPE": kind.name})
+    return with_snapshots(info, {**info.snapshots, "VALUE_SERIALIZER": PROXY + value})
+
+
 def with_user_key_snapshot(info: StateMetaInfo, snapshot: bytes) -> StateMetaInfo:
     """Return a map state with another type of the keys of its maps; ``snapshot``: theirs, proxied.
 

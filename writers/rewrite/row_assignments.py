@@ -88,6 +88,20 @@ def parsed_assignments(
     return tuple(found)
 
 
+def sets_whole(texts: Sequence[str], column: str) -> bool:
+    """Return whether one of the assignments sets a column, and not a field in it."""
+    schema = pa.schema([(column, pa.int64())])
+    for text in texts:
+        equals = next((found.start() for found in _EQUALS.finditer(text) if found["equals"]), len(text))
+        try:
+            tree = parse(text[:equals], schema).tree
+        except InvalidOption:
+            continue
+        if tree["class"] == "COLUMN_REF" and resolved_path(tree, schema) == [column]:
+            return True
+    return False
+
+
 def _parsed(text: str, settable: Settable, schema: pa.Schema, after: pa.Schema) -> Assignment:
     where = Where(state=settable.state)
     equals = next((found.start() for found in _EQUALS.finditer(text) if found["equals"]), None)

@@ -73,10 +73,7 @@ class SelectedEntries:
 
     def entries(self, values: bool) -> RawEntries:
         """Return the entries for decoding; without ``values``, none have one."""
-        batch = self.batch
-        groups = numbers_of(batch.column(KEY_GROUP)).astype(np.int32, copy=False)
-        stored = row_bytes_of(batch.column("value")) if values else empty_row_bytes(len(batch))
-        return packed_entries(groups, row_bytes_of(batch.column("key")), stored, "<raw entries>")
+        return raw_entries(self.batch, values)
 
     def without_selected(self) -> pa.RecordBatch:
         """Return the entries without the selected rows. A list that loses all of its elements is gone."""
@@ -102,6 +99,13 @@ class SelectedEntries:
     def with_keys(self, keys: RowBytes) -> pa.RecordBatch:
         """Return the entries with other keys."""
         return _with_column(self.batch, "key", keys)
+
+
+def raw_entries(batch: pa.RecordBatch, values: bool = True) -> RawEntries:
+    """Return entries (RAW_ENTRIES) for decoding; without ``values``, none have one."""
+    groups = numbers_of(batch.column(KEY_GROUP)).astype(np.int32, copy=False)
+    stored = row_bytes_of(batch.column("value")) if values else empty_row_bytes(len(batch))
+    return packed_entries(groups, row_bytes_of(batch.column("key")), stored, "<raw entries>")
 
 
 def _with_column(batch: pa.RecordBatch, name: str, values: RowBytes) -> pa.RecordBatch:
@@ -302,18 +306,26 @@ def row_selection(
             where=at,
             advice="name the key only, or read the rows without value_type, as bytes",
         )
-    merging = state.namespace.type_name == "TimeWindow" and window_mapping(state.name, set(names)) is not None
-    if merging and "namespace" in named:
-        raise InvalidOption(
-            "a condition on windows that merge: entries have the state window, not the window of the row",
-            where=at,
-            advice="name other columns, such as key",
-        )
+    refuse_merged_windows(state, names, named, at, "a condition")
     of_keys = partial(_key_groups_of, state=state, context=operator.options.context, operator=operator)
     row_filter = condition.filter
     _, groups = allowed_by(row_filter.condition, row_filter.temporal, operator.max_parallelism, of_keys)
     allowed = None if groups is None else frozenset(groups)
     return RowSelection(state, context, where, flatten, allowed, frozenset(needed))
+
+
+def refuse_merged_windows(
+    state: StateDescriptor, names: Iterable[str], columns: Iterable[str], at: Where, what: str
+) -> None:
+    """Raise InvalidOption for what reads the window of a row, if entries have only that of their state."""
+    if "namespace" not in columns or state.namespace.type_name != "TimeWindow":
+        return
+    if window_mapping(state.name, set(names)) is not None:
+        raise InvalidOption(
+            f"{what} on windows that merge: entries have the state window, not the window of the row",
+            where=at,
+            advice="name other columns, such as key",
+        )
 
 
 def _key_groups_of(

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from stateproc.codec.arrow_arrays import Unencodable
 from stateproc.errors import InvalidOption, Where, not_found
+from stateproc.readers.state_descriptor import StateKind
 from stateproc.serializers import Serializer
 from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.java.structs import NullableOf, RowOf, TupleOf
@@ -71,9 +72,9 @@ class Given:
 
 def fitting(values: pa.Array, type_: pa.DataType, name: str) -> pa.Array:
     """Return the values of an expression for a column. Raises Unencodable for values of another kind."""
-    if not fits(values, type_):
+    if family(values.type) not in (family(type_), "null") or not fits(values, type_):
         raise Unencodable(f"{name}: {values.type} does not fit {type_}", 0)
-    return pa.nulls(len(values), type_) if pa.types.is_null(values.type) else values
+    return pa.nulls(len(values), type_) if values.null_count == len(values) else values
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,18 @@ class Elements:
         """Return the new lists. Raises Unencodable."""
         child = self.element.of(array.values, given)
         return rebuilt(array, pa.list_(child.type), child)
+
+
+@dataclass(frozen=True)
+class OnlyElement:
+    """Lists of one element: what becomes of the value."""
+
+    element: Node
+
+    def of(self, array: pa.Array, given: Mapping[Path, pa.Array]) -> pa.Array:
+        """Return the lists. Raises Unencodable."""
+        child = self.element.of(array, given)
+        return pa.ListArray.from_arrays(pa.array(range(len(child) + 1), pa.int32()), child)
 
 
 @dataclass(frozen=True)
@@ -298,19 +311,49 @@ class TypeChange:
         renames: Fields that have another name, as they were and as they are: ``address.zip`` → ``address.postcode``.
         assignments: Fields that are given by expressions, as ``value.note = 'none'``: fields of the new type, and
             columns of the old one.
+        kind: The kind of state that it becomes; None where that stays.
+        user_key: The new type of a map state's keys, of a state that becomes one.
     """
 
     value: Serializer
     renames: Mapping[str, str]
     assignments: tuple[str, ...]
+    kind: StateKind | None = None
+    user_key: Serializer | None = None
     as_keys = False
 
-    def matched(self, old: Serializer, settable: Settable, before: pa.Schema, after: pa.Schema, at: Where) -> Matched:
-        """Return how the columns match, with dates and times as Arrow's types. Raises InvalidOption."""
-        parsed = parsed_assignments(self.assignments, settable, before, after)
-        matching = _Matching(old, _paths(self.renames, at), {one.path: one.expression for one in parsed})
+    def matched(
+        self,
+        old: Serializer,
+        settable: Settable,
+        before: pa.Schema,
+        after: pa.Schema,
+        at: Where,
+        *,
+        as_element: bool = False,
+    ) -> Matched:
+        """Return how the columns match, with dates and times as Arrow's types.
+
+        Args:
+            old: The old type.
+            settable: The column.
+            before: The columns.
+            after: The columns that they become.
+            at: The state, for errors.
+            as_element: Whether the value becomes the only element of a list; ``after`` has the list.
+
+        Raises:
+            InvalidOption: Fields are missing, a rename or an expression does not fit.
+        """
         root = (settable.column,)
-        node = matching.node(before.field(root[0]).type, after.field(root[0]).type, root, root)
+        wanted = after.field(root[0]).type
+        element = wanted.value_type if as_element else wanted
+        parsed = parsed_assignments(self.assignments, settable, before, pa.schema([(root[0], element)]))
+        matching = _Matching(old, _paths(self.renames, at), {one.path: one.expression for one in parsed})
+        is_whole = any(one.path == root for one in parsed)
+        node = matching.node(before.field(root[0]).type, wanted if is_whole else element, root, root)
+        if as_element and not is_whole:
+            node = OnlyElement(node)
         _check_complete(matching, root, at)
         words = f"type {old.type_name} → {self.value.type_name}"
         return Matched(node, parsed, (words, *matching.changes))

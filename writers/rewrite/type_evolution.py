@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +44,7 @@ from stateproc.writers.rewrite.transform import exact_read_options
 from stateproc.writers.rewrite.type_changes import Change, Matched, Node, Path
 
 _ROW_KIND = "row_kind"
+_Encoded = TypeVar("_Encoded")
 _KINDS = (StateKind.VALUE, StateKind.REDUCING, StateKind.AGGREGATING, StateKind.LIST, StateKind.MAP)
 
 
@@ -50,7 +52,7 @@ _KINDS = (StateKind.VALUE, StateKind.REDUCING, StateKind.AGGREGATING, StateKind.
 
 
 @dataclass(frozen=True)
-class ValueEvolution:
+class ValueEvolution(Generic[_Encoded]):
     """Writes a column of rows in another type.
 
     Attributes:
@@ -69,14 +71,14 @@ class ValueEvolution:
     value: Serializer
     node: Node
     assignments: tuple[Assignment, ...]
-    encode: Callable[[pa.Array, pa.RecordBatch], RowBytes]
+    encode: Callable[[pa.Array, pa.RecordBatch], _Encoded]
 
     def check(self) -> None:
         """Raise InvalidOption for expressions that do not fit; UnsupportedSnapshot for what can only be read."""
         arrays = [pa.array([], item.type) for item in self.rows]
         self.of(pa.RecordBatch.from_arrays(arrays, schema=self.rows))
 
-    def of(self, rows: pa.RecordBatch) -> RowBytes:
+    def of(self, rows: pa.RecordBatch) -> _Encoded:
         """Return the values as they are stored.
 
         Raises:
@@ -99,8 +101,9 @@ class ValueEvolution:
             raise error.at(state=at.state) from error
         except Unencodable as error:
             what = "a key" if self._is_key else "a value"
+            row = f" ({row_text(rows, error.row)})" if len(rows) else ""
             raise InvalidRows(
-                f"{what} does not fit {self.value.type_name}: {error.message} ({row_text(rows, error.row)})",
+                f"{what} does not fit {self.value.type_name}: {error.message}{row}",
                 where=at,
                 advice="convert it by an expression (set), or delete or correct such rows before: stateproc delete, "
                 "stateproc update",
@@ -171,7 +174,7 @@ class TypeEvolution:
         return self.selection.state
 
     @cached_property
-    def values(self) -> ValueEvolution:
+    def values(self) -> ValueEvolution[RowBytes]:
         """What writes the column."""
         selection, matched = self.selection, self.matched
         rows, temporal = row_schemas(self._state, selection.context, selection.flatten)
@@ -244,15 +247,15 @@ def type_evolution(
     needed = (settable.column,)
     selection = row_selection(state, "true", operator, names, flatten=flatten, needed=needed, context=context)
     if isinstance(selection.state.value, StoredBytes):
-        raise _undecodable(state.value, at)
+        raise undecodable(state.value, at)
     after = _with_type(selection.state, change.value, change.as_keys)
-    if all(_has_row_kind(one, selection.context, flatten, settable.column) for one in (selection.state, after)):
+    if all(has_row_kind(one, selection.context, flatten, settable.column) for one in (selection.state, after)):
         selection = replace(selection, context=replace(selection.context, row_kind=True))
     _, before = row_schemas(selection.state, selection.context, flatten)
     try:
         wanted = pa.schema(state_fields(after, replace(selection.context, temporal="micros"), flatten))
     except Undecodable as error:
-        raise _without_columns(change.value, error, at) from error
+        raise without_columns(change.value, error, at) from error
     old = selection.state.user_key if change.as_keys else selection.state.value
     assert old is not None
     matched = change.matched(old, settable, before, wanted, at)
@@ -293,7 +296,7 @@ class ElementEvolution:
         return with_snapshots(self.info, {**self.info.snapshots, "VALUE_SERIALIZER": snapshot})
 
     @cached_property
-    def values(self) -> ValueEvolution:
+    def values(self) -> ValueEvolution[RowBytes]:
         """What writes the column."""
         rows, temporal = _element_schemas(self.info, self._old, self.context)
         layout, matched = self.value.layout(self.context), self.matched
@@ -353,11 +356,11 @@ def element_evolution(info: StateMetaInfo, change: Change, operator: OperatorCon
     try:
         _, before = _element_schemas(info, old, context)
     except Undecodable as error:
-        raise _undecodable(old, at) from error
+        raise undecodable(old, at) from error
     try:
         _, after = _element_schemas(info, change.value, context)
     except Undecodable as error:
-        raise _without_columns(change.value, error, at) from error
+        raise without_columns(change.value, error, at) from error
     matched = change.matched(old, _settable_of(info), before, after, at)
     evolution = ElementEvolution(info, change.value, matched, context)
     evolution.values.check()
@@ -380,7 +383,7 @@ def _element_schemas(info: StateMetaInfo, value: Serializer, context: LayoutCont
     return found[0], found[1]
 
 
-def _undecodable(value: Serializer, at: Where) -> UnsupportedSnapshot:
+def undecodable(value: Serializer, at: Where) -> UnsupportedSnapshot:
     return UnsupportedSnapshot(
         f"values of the type {value.type_name} cannot be decoded, and so not get another type",
         where=at,
@@ -388,7 +391,7 @@ def _undecodable(value: Serializer, at: Where) -> UnsupportedSnapshot:
     )
 
 
-def _without_columns(value: Serializer, error: Undecodable, at: Where) -> UnsupportedSnapshot:
+def without_columns(value: Serializer, error: Undecodable, at: Where) -> UnsupportedSnapshot:
     return UnsupportedSnapshot(
         f"the type {value.type_name} has no columns: {error.message}",
         where=at,
@@ -396,7 +399,7 @@ def _without_columns(value: Serializer, error: Undecodable, at: Where) -> Unsupp
     )
 
 
-def _has_row_kind(state: StateDescriptor, context: LayoutContext, flatten: bool, column: str) -> bool:
+def has_row_kind(state: StateDescriptor, context: LayoutContext, flatten: bool, column: str) -> bool:
     rows, _ = row_schemas(state, replace(context, row_kind=True), flatten)
     type_ = plain(rows.field(column).type)
     return bool(pa.types.is_struct(type_)) and type_.get_field_index(_ROW_KIND) >= 0

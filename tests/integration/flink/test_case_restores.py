@@ -57,11 +57,18 @@ def identity(writer: SavepointWriter, snapshot: CaseSnapshot, folder: Path) -> S
     return writer
 
 
-def evolved(writer: SavepointWriter, snapshot: CaseSnapshot, folder: Path) -> SavepointWriter:
+def evolved(
+    writer: SavepointWriter, snapshot: CaseSnapshot, folder: Path, file: str = "evolution.json"
+) -> SavepointWriter:
     """Give states the types of the next version of the job: arguments of evolve_type in evolution.json."""
-    for arguments in json.loads((CASE_SOURCES / snapshot.case / "evolution.json").read_text(encoding="utf-8")):
+    for arguments in json.loads((CASE_SOURCES / snapshot.case / file).read_text(encoding="utf-8")):
         writer.evolve_type(**arguments)
     return writer
+
+
+def kinds(writer: SavepointWriter, snapshot: CaseSnapshot, folder: Path) -> SavepointWriter:
+    """Make states those of other kinds: arguments of evolve_type in kinds.json."""
+    return evolved(writer, snapshot, folder, "kinds.json")
 
 
 def keyed(writer: SavepointWriter, snapshot: CaseSnapshot, folder: Path) -> SavepointWriter:
@@ -81,7 +88,13 @@ def timed(writer: SavepointWriter, snapshot: CaseSnapshot, folder: Path) -> Save
 
 
 Rewrite = Callable[[SavepointWriter, CaseSnapshot, Path], SavepointWriter]
-REWRITES: dict[str, Rewrite] = {"identity": identity, "evolved": evolved, "keyed": keyed, "timed": timed}
+REWRITES: dict[str, Rewrite] = {
+    "identity": identity,
+    "evolved": evolved,
+    "kinds": kinds,
+    "keyed": keyed,
+    "timed": timed,
+}
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,16 @@ def tables(path: Path) -> dict[str, pa.Table]:
             ["--uid", CUSTOMERS, "--state", "profile", "--to", "Pojo acme.C {name: String, visits: Long, n: Long}",
              "--rename", "orders=visits", "--set", "value.n = key + value.rank"],
         ),
+        (
+            "evolve-type",
+            ["--uid", CUSTOMERS, "--state", "spent-per-product", "--kind", "list", "--to", "Double",
+             "--set", "value = map_values(value)"],
+        ),
+        (
+            "evolve-type",
+            ["--uid", CUSTOMERS, "--state", "profile", "--kind", "map", "--map-key-type", "String", "--to", "Long",
+             "--set", "value = MAP {coalesce(value.name, ''): key}"],
+        ),
         ("evolve-type", ["--uid", CUSTOMERS, "--key", "--to", "Integer"]),
         ("evolve-type", ["--uid", CUSTOMERS, "--key", "--to", "String", "--set", "key = 'customer ' || key"]),
     ],

@@ -468,6 +468,14 @@ map_contains(m, 'x')
 list_contains(li, 7)
 NOT map_contains(m, 'tea')
 li[1] + li[-1] = 4
+list_sum(li) > 3
+list_max(li) IS NULL
+list_min(li) = 1
+list_count(li) = 3
+list_avg(li) = 2
+list_append(li, 9)[-1] = 9
+list_prepend(0, li)[1] = 0
+list_reverse(li)[1] = 3
 m['tea'] > m['x']
 array_length(li) = 1
 

@@ -53,7 +53,12 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
             "orders",
             "totals",
             "Long",
-            {"rename": {"customer": "buyer"}, "assignments": ("value.note = 'none'",)},
+            {
+                "rename": {"customer": "buyer"},
+                "assignments": ("value.note = 'none'",),
+                "kind": "map",
+                "map_key_type": "String",
+            },
         )
     ],
     "ttl-enable": [("enable_ttl", "orders", "totals", TIME)],
