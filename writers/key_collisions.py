@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stateproc.codec.arrow_arrays import RowBytes, numbers_of, row_bytes_of, scalar_text, values_array
 from stateproc.codec.machine import ValueDecoder
 from stateproc.errors import DuplicateKey
 from stateproc.serializers import LayoutContext, Serializer
-from stateproc.writers.formats.entry_batches import RAW_ENTRIES, entry_batch, take_rows
+from stateproc.writers.formats.entry_batches import RAW_ENTRIES, entry_batch, entry_columns, take_rows
+from stateproc.writers.sorting.entry_kernels import find_other_value, mark_changes
 
 STATE_ID = -1
 """The state id of pairs, which is that of no state."""
@@ -34,10 +34,12 @@ def key_pairs(key_groups: pa.Array, new: RowBytes, old: RowBytes) -> pa.RecordBa
         new: The bytes of the new keys.
         old: The bytes of the old keys, as many.
     """
-    first = np.ones(len(new), dtype=np.bool_)
-    first[1:] = ~(_repeats(new.to_arrow()) & _repeats(old.to_arrow()))
-    at = np.flatnonzero(first)
-    return entry_batch(numbers_of(key_groups)[at], STATE_ID, take_rows(new, at), take_rows(old, at))
+    groups, changed = numbers_of(key_groups), np.zeros(len(new), dtype=np.bool_)
+    columns = (new.data, new.offsets, old.data, old.offsets, changed)
+    if mark_changes(len(new), *(column.ctypes.data for column in columns)) < len(new):
+        at = np.flatnonzero(changed)
+        groups, new, old = groups[at], take_rows(new, at), take_rows(old, at)
+    return entry_batch(groups, STATE_ID, new, old)
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,14 @@ class KeyCollisions:
                 yield batch.filter(values_array(~is_pair))
 
     def _compare(self, pairs: pa.RecordBatch) -> None:
-        groups = numbers_of(pairs.column("key_group"))
-        new, old = pairs.column("key"), pairs.column("value")
-        wrong = np.flatnonzero((groups[1:] == groups[:-1]) & _repeats(new) & ~_repeats(old))
-        if len(wrong):
-            row = int(wrong[0])
-            one, two = sorted(self._text(self.old, old, at) for at in (row, row + 1))
+        columns = entry_columns(pairs)
+        new, old = columns.keys, columns.values
+        addresses = (new.address, new.offsets.ctypes.data, old.address, old.offsets.ctypes.data)
+        row = find_other_value(len(columns), columns.key_groups.ctypes.data, *addresses)
+        if row >= 0:
+            one, two = sorted(self._text(self.old, pairs.column("value"), at) for at in (row - 1, row))
             raise DuplicateKey(
-                f"the keys {one} and {two} become one key, {self._text(self.new, new, row)}",
+                f"the keys {one} and {two} become one key, {self._text(self.new, pairs.column('key'), row)}",
                 advice="keep the fields in which they differ, or give the new key another value by an expression: "
                 "--set; or delete the rows of one of them before: stateproc delete",
             )
@@ -88,9 +90,3 @@ class KeyCollisions:
         decoder = ValueDecoder(key.layout(self.context))
         text = scalar_text(decoder.decode(data.data, data.offsets[:-1], data.offsets[1:])[0])
         return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
-
-
-def _repeats(values: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Whether each value but the first equals the one before it."""
-    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = pc.equal(values[1:], values[:-1]).to_numpy(zero_copy_only=False)
-    return found

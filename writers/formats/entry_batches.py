@@ -11,7 +11,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec.array_types import Bytes, Ints, Longs
-from stateproc.codec.arrow_arrays import RowBytes, empty_row_bytes, numbers_of, row_bytes_of, values_array
+from stateproc.codec.arrow_arrays import (
+    RowBytes,
+    empty_row_bytes,
+    numbers_of,
+    row_bytes_of,
+    uninitialized_bytes,
+    values_array,
+)
 from stateproc.codec.native.jit import copy_bytes, exported, load_i64
 from stateproc.errors import InvalidEntries
 
@@ -147,16 +154,10 @@ def gather(data: Bytes, starts: Longs, stops: Longs) -> RowBytes:
 def _copied(source: int, starts: Longs, stops: Longs) -> RowBytes:
     offsets = np.zeros(len(starts) + 1, dtype=np.int64)
     np.cumsum(stops - starts, out=offsets[1:])
-    out = np.empty(int(offsets[-1]), dtype=np.uint8)
+    out = uninitialized_bytes(int(offsets[-1]))
     if len(out):
         _gather(source, starts.ctypes.data, stops.ctypes.data, len(starts), out.ctypes.data)
     return RowBytes(out, offsets)
-
-
-def gather_addresses(addresses: Longs, sizes: Longs) -> RowBytes:
-    """Copy ``sizes[i]`` bytes at ``addresses[i]``, int64, one after the other; the caller keeps them alive."""
-    addresses = np.ascontiguousarray(addresses)
-    return _copied(0, addresses, addresses + sizes)
 
 
 def take_rows(pieces: RowBytes, rows: Longs) -> RowBytes:
@@ -178,4 +179,4 @@ def entry_batch(key_groups: npt.ArrayLike, state_id: int, keys: RowBytes, values
     )
 
 
-__all__ = ["byte_scalar", "empty_row_bytes", "entry_batch", "gather", "gather_addresses", "row_bytes_of", "take_rows"]
+__all__ = ["byte_scalar", "empty_row_bytes", "entry_batch", "gather", "row_bytes_of", "take_rows"]

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.arrow_arrays import RowBytes, Unencodable, row_bytes_of
-from stateproc.codec.encoding.sized_writers import concatenate, write_rows
-from stateproc.codec.encoding.strings import row_bytes_writer
+from stateproc.codec.array_types import Longs
+from stateproc.codec.arrow_arrays import RowBytes, Unencodable, row_bytes_of, uninitialized_bytes
 from stateproc.codec.machine import ValueDecoder
 from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot, Where
 from stateproc.keygroups.class_hashes import HASH_FUNCTIONS, ClassHash
@@ -39,13 +39,13 @@ from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
 from stateproc.writers.bootstrap.column_types import conformed
 from stateproc.writers.bootstrap.keyed_encoder import KEY
-from stateproc.writers.formats.entry_batches import gather
 from stateproc.writers.key_collisions import KeyCollisions, key_pairs
 from stateproc.writers.rewrite.rekey import HashCodes, Rekey, rekey
 from stateproc.writers.rewrite.row_assignments import Settable, plain
 from stateproc.writers.rewrite.transform import exact_read_options
 from stateproc.writers.rewrite.type_changes import Fields, Kept, Matched, Node, TypeChange
 from stateproc.writers.rewrite.type_evolution import ValueEvolution
+from stateproc.writers.sorting.entry_kernels import splice_bytes
 
 _TIMESTAMP = 8
 
@@ -311,13 +311,21 @@ class KeyEvolution:
                 new = self.conversion.of(decoded)
             except InvalidRows as error:
                 raise error.at(state=self.source.state.name) from error
-            parts = (
-                gather(stored.data, stored.offsets[:-1], starts),
-                new,
-                gather(stored.data, starts + own.lengths, stored.offsets[1:]),
-            )
-            made = write_rows(concatenate([row_bytes_writer(part) for part in parts]), len(batch))
+            made = _with_keys(stored, starts, own.lengths, new)
             yield batch.set_column(batch.schema.get_field_index("key"), "key", made.to_arrow()), own, new
+
+
+def _with_keys(stored: RowBytes, starts: Longs, lengths: Longs, new: RowBytes) -> RowBytes:
+    """Return byte strings with other keys in place of those of ``lengths`` bytes at ``starts``."""
+    firsts, stops = stored.offsets[:-1], stored.offsets[1:]
+    sizes = stops - firsts - lengths + new.lengths
+    offsets = np.zeros(len(stored) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    data = uninitialized_bytes(int(offsets[-1]))
+    edges = [np.ascontiguousarray(column) for column in (firsts, starts, starts + lengths, stops)]
+    columns = [stored.data, *edges, new.data, new.offsets, data]
+    splice_bytes(len(stored), *(column.ctypes.data for column in columns))
+    return RowBytes(data, offsets)
 
 
 def key_evolution(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import numbers_of, values_array
-from stateproc.codec.native.jit import exported, load_i64, load_u8, store_64
-from stateproc.writers.formats.entry_batches import FILE_ENTRIES, ByteColumn, byte_column, cuts, gather_addresses
+from stateproc.codec.arrow_arrays import RowBytes, numbers_of, uninitialized_bytes, values_array
+from stateproc.writers.formats.entry_batches import FILE_ENTRIES, byte_column, cuts
+from stateproc.writers.sorting.entry_kernels import mark_ties, put_heads, take_bytes, take_entries
 
 _FEW_ENTRIES = 32
 """With fewer entries of a group on average, sorting group by group costs more than sorting all at once."""
+ROW_BYTES = 3 * 4 + 2 * 8
+"""Bytes of a row apart from its key and value."""
 _RADIX_LIMIT = 1 << 16
 """numpy sorts numbers below it by counting (radix sort) instead of comparing."""
 
@@ -32,23 +35,36 @@ class ScatteredBytes:
 
     starts: Longs
     sizes: Longs
-    owners: tuple[ByteColumn, ...]
+    owners: tuple[object, ...]
 
     @classmethod
-    def of(cls, batches: Sequence[pa.RecordBatch], name: str) -> ScatteredBytes:
-        """A column of the batches."""
-        columns = tuple(byte_column(batch.column(name)) for batch in batches)
-        starts = np.concatenate([column.offsets[:-1] + column.address for column in columns])
-        return cls(starts, np.concatenate([np.diff(column.offsets) for column in columns]), columns)
+    def of(cls, array: pa.Array) -> ScatteredBytes:
+        """A column of a batch."""
+        column = byte_column(array)
+        return cls(column.offsets[:-1] + column.address, np.diff(column.offsets), (column,))
+
+    @classmethod
+    def joined(cls, parts: Sequence[ScatteredBytes]) -> ScatteredBytes:
+        """The byte strings of all parts."""
+        starts, sizes = np.concatenate([one.starts for one in parts]), np.concatenate([one.sizes for one in parts])
+        return cls(starts, sizes, tuple(itertools.chain.from_iterable(one.owners for one in parts)))
 
     def taken(self, rows: Longs) -> pa.LargeBinaryArray:
         """The byte strings of these rows, copied."""
-        return gather_addresses(self.starts[rows], self.sizes[rows]).to_arrow()
+        found = self.target(rows)
+        columns = (self.starts, self.sizes, rows, found.offsets, found.data)
+        take_bytes(len(rows), *(column.ctypes.data for column in columns))
+        return found.to_arrow()
+
+    def target(self, rows: Longs) -> RowBytes:
+        """Memory for the byte strings of these rows, which is not written."""
+        sizes = self.sizes if len(rows) == len(self.sizes) else self.sizes[rows]
+        return RowBytes(uninitialized_bytes(int(sizes.sum())), np.empty(len(rows) + 1, dtype=np.int64))
 
 
 @dataclass(frozen=True)
 class ScatteredEntries:
-    """Entries (FILE_ENTRIES) of many batches, addressed without copying their bytes."""
+    """Entries (FILE_ENTRIES) addressed without copying their bytes."""
 
     numbers: tuple[npt.NDArray[np.int32], ...]
     """file, key group, state id."""
@@ -56,25 +72,44 @@ class ScatteredEntries:
     values: ScatteredBytes
 
     @classmethod
-    def of(cls, batches: Sequence[pa.RecordBatch]) -> ScatteredEntries:
+    def of(cls, batches: Sequence[Entries]) -> ScatteredEntries:
         """The entries of at least one batch."""
-        names = FILE_ENTRIES.names[:3]
-        numbers = tuple(np.concatenate([numbers_of(batch.column(name)) for batch in batches]) for name in names)
-        return cls(numbers, ScatteredBytes.of(batches, "key"), ScatteredBytes.of(batches, "value"))
+        parts = [batch if isinstance(batch, ScatteredEntries) else cls._of_batch(batch) for batch in batches]
+        if len(parts) == 1:
+            return parts[0]
+        numbers = tuple(map(np.concatenate, zip(*(part.numbers for part in parts), strict=True)))
+        keys, values = ([getattr(part, name) for part in parts] for name in ("keys", "values"))
+        return cls(numbers, ScatteredBytes.joined(keys), ScatteredBytes.joined(values))
+
+    @classmethod
+    def _of_batch(cls, batch: pa.RecordBatch) -> ScatteredEntries:
+        numbers = tuple(numbers_of(batch.column(name)) for name in FILE_ENTRIES.names[:3])
+        return cls(numbers, ScatteredBytes.of(batch.column("key")), ScatteredBytes.of(batch.column("value")))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the entries, about as a batch of them counts."""
+        return int(self.keys.sizes.sum() + self.values.sizes.sum()) + ROW_BYTES * len(self.keys.sizes)
 
     def taken(self, rows: Longs) -> pa.RecordBatch:
         """These rows (FILE_ENTRIES), copied."""
-        numbers = [values_array(column[rows]) for column in self.numbers]
-        return pa.RecordBatch.from_arrays(
-            [*numbers, self.keys.taken(rows), self.values.taken(rows)], schema=FILE_ENTRIES
-        )
+        numbers = [values_array(np.take(column, rows)) for column in self.numbers]
+        keys, values = self.keys.target(rows), self.values.target(rows)
+        columns = (self.keys.starts, self.keys.sizes, self.values.starts, self.values.sizes)
+        targets = (keys.offsets, keys.data, values.offsets, values.data)
+        take_entries(len(rows), *(column.ctypes.data for column in (rows, *columns, *targets)))
+        return pa.RecordBatch.from_arrays([*numbers, keys.to_arrow(), values.to_arrow()], schema=FILE_ENTRIES)
 
     def by_key_group(self) -> Longs:
         """The rows by file and key group, otherwise in their order."""
         return stable_order(group_numbers(self.numbers[:2]))
 
 
-def in_order(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+Entries: TypeAlias = pa.RecordBatch | ScatteredEntries
+"""Entries in either form."""
+
+
+def in_order(batches: Sequence[Entries]) -> pa.RecordBatch:
     """Sort the entries of at least one batch (FILE_ENTRIES) by file, key group, state id and unsigned key bytes."""
     entries = ScatteredEntries.of(batches)
     groups, heads = group_numbers(entries.numbers), _heads(entries.keys)
@@ -116,12 +151,9 @@ def _sort_ties(
     order: Longs, groups: npt.NDArray[np.int64], heads: npt.NDArray[np.uint64], keys: ScatteredBytes
 ) -> None:
     """Sort rows in ``order`` that agree in group number and head by their whole keys."""
-    same = (np.diff(groups[order]) == 0) & (np.diff(heads[order]) == 0)
-    if not same.any():
-        return
     tied = np.zeros(len(order), dtype=np.bool_)
-    tied[:-1] |= same
-    tied[1:] |= same
+    if not mark_ties(len(order), *(array.ctypes.data for array in (order, groups, heads, tied))):
+        return
     at = np.flatnonzero(tied)
     rows = order[at]
     table = pa.Table.from_arrays([values_array(groups[rows]), keys.taken(rows)], ["group", "key"])
@@ -134,28 +166,8 @@ def _heads(keys: ScatteredBytes) -> npt.NDArray[np.uint64]:
     n = len(keys.starts)
     starts, sizes = np.ascontiguousarray(keys.starts), np.ascontiguousarray(keys.sizes)
     heads = np.empty(n, dtype=np.uint64)
-    _put_heads(starts.ctypes.data, sizes.ctypes.data, n, heads.ctypes.data)
+    put_heads(starts.ctypes.data, sizes.ctypes.data, n, heads.ctypes.data)
     return heads
-
-
-@exported
-def _put_heads(starts: int, sizes: int, n: int, heads: int) -> None:
-    """starts, sizes: addresses of int64 addresses and sizes of ``n`` keys; heads: address of ``n`` 64-bit results."""
-    common = load_i64(sizes) if n else 0
-    for row in range(1, n):
-        common = min(common, load_i64(sizes + 8 * row))
-        first, key, k = load_i64(starts), load_i64(starts + 8 * row), 0
-        while k < common and load_u8(first + k) == load_u8(key + k):
-            k += 1
-        common = k
-        if common == 0:
-            break
-    for row in range(n):
-        key, left = load_i64(starts + 8 * row) + common, load_i64(sizes + 8 * row) - common
-        head = 0
-        for k in range(8):
-            head = (head << 8) | (load_u8(key + k) if k < left else 0)
-        store_64(heads + 8 * row, head)
 
 
 # Combine streams of entries that are ordered by key group, without buffering more than a few key groups.

@@ -19,7 +19,7 @@ from stateproc.storage import open_handle
 from stateproc.storage.writing import writing
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.entry_batches import FILE, FILE_ENTRIES, byte_column, cuts, portions
-from stateproc.writers.sorting.entry_sort import in_order
+from stateproc.writers.sorting.entry_sort import Entries, in_order
 from stateproc.writers.sorting.spill_buffer import TEMPORARY, SpillBuffer, temporary_file
 
 # Merge sorted runs with bounded memory: one chunk per run of the key group that is merged.
@@ -168,13 +168,13 @@ def sorted_entries(batches: Iterable[pa.RecordBatch], run_bytes: int = HELD_BYTE
         yield from sorted_portions(buffer.portions(), run_bytes)
 
 
-def sorted_portions(portions: Iterable[Iterable[pa.RecordBatch]], run_bytes: int) -> Iterator[pa.RecordBatch]:
+def sorted_portions(portions: Iterable[Iterable[Entries]], run_bytes: int) -> Iterator[pa.RecordBatch]:
     """Sort portions of FILE_ENTRIES of which each consists of whole key groups, in order. Raises WriteFailed."""
     for portion in portions:
         yield from _sorted(portion, run_bytes)
 
 
-def _sorted(batches: Iterable[pa.RecordBatch], run_bytes: int) -> Iterator[pa.RecordBatch]:
+def _sorted(batches: Iterable[Entries], run_bytes: int) -> Iterator[pa.RecordBatch]:
     """Sort a portion: in memory, or by runs if a single key group has more than ``run_bytes``."""
     runs = _held(batches, run_bytes, _MOST_RUNS)
     first, second = next(runs, None), next(runs, None)
@@ -199,7 +199,7 @@ class _Spilled:
         self._file = file
         self.runs: list[SortedRun] = []
 
-    def add(self, held: list[pa.RecordBatch]) -> None:
+    def add(self, held: list[Entries]) -> None:
         base = self._file.tell()
 
         def read(start: int, length: int) -> bytes:
@@ -212,11 +212,9 @@ class _Spilled:
         self.runs.append(SortedRun(chunks, read, TEMPORARY.uri))
 
 
-def _held(
-    batches: Iterable[pa.RecordBatch], run_bytes: int, doubled_after: int | None = None
-) -> Iterator[list[pa.RecordBatch]]:
+def _held(batches: Iterable[Entries], run_bytes: int, doubled_after: int | None = None) -> Iterator[list[Entries]]:
     """The batches, about ``run_bytes`` of them at a time; twice as many after each ``doubled_after`` times."""
-    held: list[pa.RecordBatch] = []
+    held: list[Entries] = []
     size = runs = 0
     for batch in batches:
         held.append(batch)

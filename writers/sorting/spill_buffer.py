@@ -17,24 +17,22 @@ from dataclasses import dataclass
 from typing import IO
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import numbers_of, values_array
+from stateproc.codec.array_types import Bytes, Ints, Longs
+from stateproc.codec.arrow_arrays import uninitialized_bytes
 from stateproc.errors import WriteFailed
 from stateproc.storage.store import StorePath
 from stateproc.storage.writing import writing
-from stateproc.writers.formats.entry_batches import FILE, FILE_ENTRIES, byte_column, cuts, portions
-from stateproc.writers.sorting.entry_sort import ScatteredEntries
+from stateproc.writers.formats.entry_batches import cuts, portions
+from stateproc.writers.sorting.entry_kernels import count_records, find_records, put_records
+from stateproc.writers.sorting.entry_sort import Entries, ScatteredBytes, ScatteredEntries
 
 TEMPORARY = StorePath("<temporary file>")
+_MOST_PLACES = 1 << 16
+"""With more combinations of file and key group in a batch than this, those that rows have are found by sorting."""
 _GROUP_BITS = 16
 """The low bits of a group number, which hold the key group; the file's number is in the bits above."""
-_ROW_BYTES, _BATCH_BYTES = 3 * 4 + 2 * 8, 2 * 8
-"""Bytes of a row apart from its key and value, and of a batch apart from its rows."""
-_FEW_BYTES = 16 << 10
-"""With fewer bytes of a key group in a batch on average, batches are combined before they are spilled."""
 
 
 @contextmanager
@@ -67,7 +65,7 @@ class SpillBuffer:
         if self._size >= self._held_bytes:
             self._spill()
 
-    def portions(self) -> Iterator[Iterable[pa.RecordBatch]]:
+    def portions(self) -> Iterator[Iterable[Entries]]:
         """Return all entries, about ``held_bytes`` at a time; more only if a single key group has more."""
         if self._file is None:
             if self._held:
@@ -85,88 +83,106 @@ class SpillBuffer:
             return
         if self._file is None:
             self._file = _SpillFile(self._stack.enter_context(temporary_file()))
+        held, self._held, self._size = self._held, [], 0
         with writing(TEMPORARY):
-            for batch in _by_group(self._held, self._size):
-                self._file.add(batch)
-        self._held, self._size = [], 0
+            self._file.add(ScatteredEntries.of(held))
 
 
-def _by_group(batches: list[pa.RecordBatch], size: int) -> list[pa.RecordBatch]:
-    """Order each batch by key group; combine all into one batch if their key groups are small."""
-    groups = [_group_numbers(batch) for batch in batches]
-    indices = sum(len(cuts(column)) for column in groups)
-    if indices * _FEW_BYTES <= size and all((np.diff(column) >= 0).all() for column in groups):
-        return batches
-    entries = ScatteredEntries.of(batches)
-    return [entries.taken(entries.by_key_group())]
-
-
-def _group_numbers(batch: pa.RecordBatch) -> Longs:
-    file, group = (numbers_of(batch.column(name)).astype(np.int64) for name in (FILE, "key_group"))
-    groups: Longs = (file << _GROUP_BITS) | group
-    return groups
+# A temporary file has batches of records (`entry_kernels`). Those of a batch are ordered by group number.
 
 
 @dataclass(frozen=True)
 class SpilledBatch:
-    """A batch in a file, ordered by group number. ``starts``: file offsets of state ids, key offsets, keys, value
-    offsets, values."""
+    """A batch in a file, ordered by group number.
+
+    Attributes:
+        file: The file.
+        groups: The group numbers that it has, in order.
+        rows: How many rows each has.
+        edges: The position in the file where those of each begin, and where the last ones end.
+    """
 
     file: IO[bytes]
     groups: Longs
+    rows: Longs
     edges: Longs
-    """The first row of each group number, and the number of rows."""
-    starts: tuple[int, ...]
-    sizes: Longs
-    """The bytes of each group number's rows."""
 
-    def rows(self, first: int, last: int) -> pa.RecordBatch:
-        """Read the rows of the group numbers from ``first`` to ``last``, exclusive. Raises WriteFailed."""
-        start, stop = int(self.edges[first]), int(self.edges[last])
-        states, key_offsets, keys, value_offsets, values = self.starts
-        groups = np.repeat(self.groups[first:last], np.diff(self.edges[first : last + 1]))
-        arrays = [
-            values_array((groups >> _GROUP_BITS).astype(np.int32)),
-            values_array((groups & ((1 << _GROUP_BITS) - 1)).astype(np.int32)),
-            values_array(np.frombuffer(self._bytes(states + 4 * start, 4 * (stop - start)), np.int32)),
-            self._column(key_offsets, keys, start, stop),
-            self._column(value_offsets, values, start, stop),
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=FILE_ENTRIES)
+    @property
+    def sizes(self) -> Longs:
+        """The bytes of each group number's rows."""
+        sizes: Longs = np.diff(self.edges)
+        return sizes
 
-    def _column(self, offsets: int, data: int, start: int, stop: int) -> pa.LargeBinaryArray:
-        mine = np.frombuffer(self._bytes(offsets + 8 * start, 8 * (stop - start + 1)), np.int64)
-        low, high = int(mine[0]), int(mine[-1])
-        buffers = [None, pa.py_buffer(mine - low), pa.py_buffer(self._bytes(data + low, high - low))]
-        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), stop - start, buffers)
 
-    def _bytes(self, start: int, length: int) -> bytes:
-        with writing(TEMPORARY):
-            data = b"".join(self._chunks(start, length))
-        if len(data) != length:
+@dataclass(frozen=True)
+class _Range:
+    """Rows of neighbouring group numbers of a batch: those from ``first`` to ``last``, exclusive."""
+
+    batch: SpilledBatch
+    first: int
+    last: int
+
+    @property
+    def start(self) -> int:
+        """The position in the file."""
+        return int(self.batch.edges[self.first])
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+        return int(self.batch.edges[self.last]) - self.start
+
+
+def _read(ranges: Sequence[_Range]) -> ScatteredEntries:
+    """Read the entries of ranges. Raises WriteFailed."""
+    data = uninitialized_bytes(sum(one.size for one in ranges))
+    at = 0
+    with writing(TEMPORARY):
+        for one in ranges:
+            _fill(one.batch.file, data[at : at + one.size], one.start)
+            at += one.size
+    groups = _joined([one.batch.groups[one.first : one.last] for one in ranges])
+    groups = np.repeat(groups, _joined([one.batch.rows[one.first : one.last] for one in ranges]))
+    n = len(groups)
+    states = np.empty(n, dtype=np.int32)
+    columns = [np.empty(n, dtype=np.int64) for _ in range(4)]
+    start, addresses = data.ctypes.data, [column.ctypes.data for column in columns]
+    if not find_records(start, start + len(data), n, states.ctypes.data, *addresses):
+        raise WriteFailed(
+            "a temporary file of entries is not as it was written",
+            advice="something else changes it, or the disk is failing; run the write again",
+        )
+    numbers = ((groups >> _GROUP_BITS).astype(np.int32), (groups & ((1 << _GROUP_BITS) - 1)).astype(np.int32), states)
+    keys, key_sizes, values, sizes = columns
+    return ScatteredEntries(numbers, ScatteredBytes(keys, key_sizes, (data,)), ScatteredBytes(values, sizes, (data,)))
+
+
+def _fill(file: IO[bytes], target: Bytes, start: int) -> None:
+    """Read as many bytes as the target has, in as many reads as the system needs. Raises WriteFailed."""
+    done = 0
+    while done < len(target):
+        found = _read_into(file, target[done:].data, start + done)
+        if not found:
             raise WriteFailed(
                 "a temporary file of entries is shorter than it was written",
                 advice="the disk may be full or failing; run the write again",
             )
-        return data
-
-    def _chunks(self, start: int, length: int) -> Iterator[bytes]:
-        """The bytes in as many reads as the system needs. Threads share no position in the file."""
-        while length and (chunk := _read_at(self.file, length, start)):
-            yield chunk
-            start, length = start + len(chunk), length - len(chunk)
+        done += found
 
 
 _moving = threading.Lock()
 """Held while a file's position is moved and used, where files cannot be read from a position (Windows)."""
 
 
-def _read_at(file: IO[bytes], length: int, start: int) -> bytes:
-    if hasattr(os, "pread"):
-        return os.pread(file.fileno(), length, start)
+def _read_into(file: IO[bytes], target: memoryview, start: int) -> int:
+    """Read bytes at a position and return how many. Threads share no position in the file."""
+    if hasattr(os, "preadv"):
+        return os.preadv(file.fileno(), [target], start)
     with _moving:
         file.seek(start)
-        return file.read(length)
+        data = file.read(len(target))
+        target[: len(data)] = data
+        return len(data)
 
 
 class SpilledEntries:
@@ -187,7 +203,7 @@ class SpilledEntries:
         found: list[int] = np.unique(self._groups >> _GROUP_BITS).tolist()
         return found
 
-    def portions(self, at_once: int, file: int | None = None) -> Iterator[Iterable[pa.RecordBatch]]:
+    def portions(self, at_once: int, file: int | None = None) -> Iterator[Iterable[ScatteredEntries]]:
         """Return the entries of one or more group numbers at a time: of one file, or of all."""
         low, high = 0, len(self._groups)
         if file is not None:
@@ -198,14 +214,22 @@ class SpilledEntries:
         ends = np.cumsum(np.add.reduceat(self._sizes[:high], edges[:-1]))
         for first, last in portions(ends, (0, len(ends)), at_once):
             start, stop = int(edges[first]), int(edges[last])
-            yield self._read(self._owners[start:stop], self._indices[start:stop])
+            yield self._read(self._owners[start:stop], self._indices[start:stop], at_once)
 
-    def _read(self, owners: Longs, indices: Longs) -> Iterator[pa.RecordBatch]:
-        """Read ranges of batches; neighbouring group numbers of a batch are read at once."""
+    def _read(self, owners: Longs, indices: Longs, at_once: int) -> Iterator[ScatteredEntries]:
+        """Read ranges of batches, about ``at_once`` bytes at a time; neighbouring group numbers are one range."""
         order = np.lexsort((indices, owners))
         owners, indices = owners[order], indices[order]
+        ranges: list[_Range] = []
+        size = 0
         for start, stop in itertools.pairwise(cuts(owners, indices - np.arange(len(indices)))):
-            yield self._batches[int(owners[start])].rows(int(indices[start]), int(indices[stop - 1]) + 1)
+            ranges.append(_Range(self._batches[int(owners[start])], int(indices[start]), int(indices[stop - 1]) + 1))
+            size += ranges[-1].size
+            if size >= at_once:
+                yield _read(ranges)
+                ranges, size = [], 0
+        if ranges:
+            yield _read(ranges)
 
 
 def _joined(columns: list[Longs]) -> Longs:
@@ -213,25 +237,29 @@ def _joined(columns: list[Longs]) -> Longs:
 
 
 class _SpillFile:
-    """Batches in a file, column by column, so that the rows of a key group are one range of each column."""
+    """Batches of records in a file, in which the rows of a key group are one range of bytes."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._at = file, 0
         self._batches: list[SpilledBatch] = []
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Write a batch whose entries are ordered by group number."""
-        groups, states = _group_numbers(batch), numbers_of(batch.column("state_id"))
-        keys, values = byte_column(batch.column("key")), byte_column(batch.column("value"))
-        edges = np.array(cuts(groups))
-        columns = (states, keys.offsets, keys.data, values.offsets, values.data)
-        starts = [self._write(np.ascontiguousarray(column)) for column in columns]
-        ends = keys.offsets + values.offsets
-        sizes = np.diff(ends[edges]) + _ROW_BYTES * np.diff(edges) + _BATCH_BYTES
-        # Offsets may begin above 0: starts are the file offsets at which offset 0 would be.
-        starts[2] -= int(keys.offsets[0])
-        starts[4] -= int(values.offsets[0])
-        self._batches.append(SpilledBatch(self._file, groups[edges[:-1]], edges, tuple(starts), sizes))
+    def add(self, entries: ScatteredEntries) -> None:
+        """Write a batch of entries in any order."""
+        groups, places = _places(entries.numbers[0], entries.numbers[1])
+        keys, values, n = entries.keys, entries.values, len(places)
+        rows, sizes = np.zeros(len(groups), dtype=np.int64), np.zeros(len(groups), dtype=np.int64)
+        counted = (places, keys.sizes, values.sizes, rows, sizes)
+        count_records(n, *(column.ctypes.data for column in counted))
+        ends = np.cumsum(sizes)
+        data = uninitialized_bytes(int(ends[-1]))
+        targets, states = ends - sizes + data.ctypes.data, np.ascontiguousarray(entries.numbers[2])
+        columns = (places, targets, states, keys.starts, keys.sizes, values.starts, values.sizes)
+        put_records(n, *(column.ctypes.data for column in columns))
+        self._file.write(data.data)
+        used = np.flatnonzero(rows)
+        edges = self._at + np.append(0, ends[used])
+        self._at += len(data)
+        self._batches.append(SpilledBatch(self._file, groups[used], rows[used], edges))
 
     def finish(self) -> Sequence[SpilledBatch]:
         """Complete the file and return its batches. Raises WriteFailed."""
@@ -239,8 +267,14 @@ class _SpillFile:
             self._file.flush()
         return self._batches
 
-    def _write(self, column: npt.NDArray[np.generic]) -> int:
-        start = self._at
-        self._file.write(column.data)
-        self._at += column.nbytes
-        return start
+
+def _places(files: Ints, key_groups: Ints) -> tuple[Longs, Longs]:
+    """Return group numbers in order, all that rows have among them, and the position of each row's one."""
+    least, first = int(files.min()), int(key_groups.min())
+    span = int(key_groups.max()) - first + 1
+    n = (int(files.max()) - least + 1) * span
+    if n > _MOST_PLACES:
+        return np.unique((files.astype(np.int64) << _GROUP_BITS) | key_groups, return_inverse=True)
+    number = np.arange(n, dtype=np.int64)
+    places = (files.astype(np.int64) - least) * span + (key_groups - first)
+    return ((number // span + least) << _GROUP_BITS) | (number % span + first), places

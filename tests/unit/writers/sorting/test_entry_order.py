@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stateproc.errors import InvalidEntries
+from stateproc.errors import InvalidEntries, WriteFailed
 from stateproc.writers.formats.entry_batches import FILE_ENTRIES
 from stateproc.writers.sorting import external_sort as runs
 from stateproc.writers.sorting import spill_buffer as waiting
@@ -98,11 +98,8 @@ def test_merged_runs_are_sorted(name: str, chunk_bytes: int, monkeypatch: pytest
 @pytest.mark.parametrize("name", KEYS)
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("held_bytes", [1, exhaustive(5000), sampled(40_000)])
-def test_entries_are_spilled_to_a_file(
-    name: str, ordered: bool, held_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_entries_are_spilled_to_a_file(name: str, ordered: bool, held_bytes: int) -> None:
     """Batches are sorted by file and key group or unsorted; files and key groups include the largest possible."""
-    monkeypatch.setattr(waiting, "_FEW_BYTES", 1)
     rows = [(k * (2**31 - 1) // 2, (32767, 0, 77, 128, 129)[group], *more) for k, group, *more in mixed(KEYS[name], 5)]
     parts = batches(rows, min(len(rows), 20))
     if ordered:
@@ -112,7 +109,7 @@ def test_entries_are_spilled_to_a_file(
         buffer = waiting.SpillBuffer(stack, held_bytes)
         for part in parts:
             buffer.add(part)
-        portions = [rows_of(portion) for portion in buffer.portions()]
+        portions = [rows_of(in_order([part]) for part in portion) for portion in buffer.portions()]
     assert sorted(itertools.chain(*portions)) == sorted(rows)
     covered = [{row[:2] for row in portion} for portion in portions]
     assert all(max(before) < min(after) for before, after in itertools.pairwise(covered))
@@ -247,3 +244,33 @@ def test_an_empty_slice_is_refused() -> None:
     empty = pa.RecordBatch.from_pylist([{"file": 0, "slice": b""}], BLOCKS)
     with pytest.raises(InvalidEntries, match="cut off"):
         list(unpacked([empty]))
+
+
+@pytest.mark.parametrize(
+    ("at", "damage", "message"),
+    [
+        (0, (1 << 40).to_bytes(8, "little"), "not as it was written"),
+        (0, b"\xff" * 8, "not as it was written"),
+        (8, (6).to_bytes(8, "little"), "not as it was written"),
+        (8, b"\xff" * 8, "not as it was written"),
+        (-1, None, "shorter than it was written"),
+    ],
+)
+def test_a_changed_temporary_file_is_refused(at: int, damage: bytes | None, message: str) -> None:
+    """Sizes of keys and values are compared with the bytes that there are before any is used."""
+    rows: list[Row] = [(0, k % 3, 0, b"key %d" % k, b"value") for k in range(30)]
+    with ExitStack() as stack:
+        buffer = waiting.SpillBuffer(stack, 1 << 20)
+        for part in batches(rows, 2):
+            buffer.add(part)
+        (spilled,) = buffer.finish()
+        file = spilled.file
+        if damage is None:
+            file.truncate(int(spilled.edges[-1]) + at)
+        else:
+            file.seek(at)
+            file.write(damage)
+            file.flush()
+        with pytest.raises(WriteFailed, match=message):
+            for portion in waiting.SpilledEntries([spilled]).portions(1 << 20):
+                list(portion)
