@@ -219,7 +219,7 @@ def rank_limit(
 
 def _no_order(state: StateDescriptor, what: str) -> UnsupportedSnapshot:
     return UnsupportedSnapshot(
-        f"rows of TopN are in the order of {what}, which Flink does not tell apart",
+        f"rows of TopN are in the order of {what}, which Flink does not distinguish",
         where=Where(state=state.name),
         advice="let the operator begin without state: --empty UID, with its uid in the new plan",
     )
