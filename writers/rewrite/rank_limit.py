@@ -149,10 +149,10 @@ class RankLimit:
                 raise _no_order(self.state, f"values of the type {values.type}")
             # Values of a key, once each: what has no order of its own in `pc.rank`, such as decimals, has one here.
             distinct = values.unique()
-            nulls = "at_end" if column.null_is_last else "at_start"
             direction = "ascending" if column.is_ascending else "descending"
-            rows = pa.table({"value": distinct})
-            by = pc.sort_indices(rows, sort_keys=[("value", direction)], null_placement=nulls)
+            by = pc.sort_indices(pa.table({"value": distinct}), sort_keys=[("value", direction)])  # null is last
+            if distinct.null_count and not column.null_is_last:
+                by = pa.concat_arrays([by[-1:], by[:-1]])
             found.append(np.asarray(pc.index_in(values, value_set=distinct.take(by))).astype(np.int64))
         return found
 
