@@ -171,7 +171,7 @@ def _accumulators(
         function, at = function_of(call), len(found)
         known = frozenset(_TAKEN_BACK if taken_back else appended)
         if call.get("distinct") is True and call.get("argList"):
-            known &= _IGNORE_NULL
+            known &= _IGNORE_NULL - (_EXTREMES.keys() if taken_back else set())
         if not is_built_in(call) or function not in known:
             raise unsupported(node, f"{call_text(node, call)} has an accumulator that is not filled from rows")
         row = _row(node, call, taken_back=taken_back)
@@ -293,17 +293,17 @@ def _views_of(node: PlanNode, key: Record, index: int, call: Any, *, taken_back:
         count = Column(_beside(key, column), external(number), least=1)
         yield NodeState(f"{prefix}map", key, count, Column(column, external(type_)), split=column)
     elif taken_back and function == "LISTAGG":
-        column = _column(node, call)
-        list_ = Column(column, external(parse_sql_type("STRING NOT NULL")))
-        yield NodeState(f"{prefix}list", key, list_, split=column, is_list=True)
+        array = beside(key, _column(node, call))
+        list_ = Column(array, external(parse_sql_type("STRING NOT NULL")), is_array=True)
+        yield NodeState(f"{prefix}list", key, list_, split=array, is_list=True)
         yield NodeState(f"{prefix}retractList", key, list_, rows=f"{prefix}list", is_list=True, is_empty=True)
-
     elif taken_back and function in _ORDERED:
         type_, column = replace(_argument(node, call), nullable=False), _column(node, call)
         times = Zeros(Column(_beside(key, column), external(_BIGINT), least=1), external_list(_BIGINT))
         yield NodeState(f"{prefix}valueToOrderMap", key, times, Column(column, external(type_)), split=column)
-        values, name = Column(column, external_list(type_), least=1), f"{prefix}orderToValueMap"
-        yield NodeState(name, key, values, Always(0, external(_BIGINT)), split=column)
+        array, name = beside(key, column), f"{prefix}orderToValueMap"
+        values = Column(array, external_list(type_), least=1, is_array=True)
+        yield NodeState(name, key, values, Always(0, external(_BIGINT)), split=array)
         yield NodeState(f"{name}_null_state", key, values, rows=name, is_empty=True)
 
 

@@ -114,7 +114,7 @@ def _rank(node: PlanNode) -> Iterable[NodeState]:
     sort_key = picked(node, rows, [item.get("index") if isinstance(item, dict) else None for item in fields])
     # Arrays of structs are matched by the names of their fields.
     row = types.RowData(zip(rows.columns, rows.types, strict=True))
-    yield NodeState("data-state-with-append", key, Column(beside(rows, ROWS), types.List(row)), sort_key)
+    yield NodeState("data-state-with-append", key, Column(beside(rows, ROWS), types.List(row), is_array=True), sort_key)
 
 
 def _join(node: PlanNode) -> Iterable[NodeState]:
@@ -129,7 +129,7 @@ def _join(node: PlanNode) -> Iterable[NodeState]:
         unique = [*node.items(f"{side}UpsertKeys"), *node.items(f"{side}UniqueKeys")]  # The latter in Flink 1.15.
         map_key, kept = _kept_by(rows, [picked(node, rows, one) for one in unique], key)
         if OUTER[kind][index]:
-            kept = Pair(kept, Column(beside(rows, ASSOCIATIONS), types.INT))
+            kept = Pair(kept, Column(beside(rows, ASSOCIATIONS), types.INT, least=0))
         yield NodeState(f"{side}-records", key, kept, map_key)
 
 

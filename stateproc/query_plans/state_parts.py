@@ -6,15 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import pyarrow as pa
+
 from stateproc import types
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.query_plans.plan_file import PlanNode, row_type_types, unique_names
 from stateproc.query_plans.row_conversion import column_type
-from stateproc.serializers import Serializer
+from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.table.java_streams import is_view
 from stateproc.serializers.table.logical_types import LogicalType
 
 PROCTIME = "PROCTIME"
+MOST_ELEMENTS = 2**31 - 1
+"""The most elements of a list in Flink."""
 COUNT, ASSOCIATIONS, ROWS = "count", "associations", "rows"
 """Columns that are not those of the query: how often a row is there, how many partners it has, rows of one sort key."""
 
@@ -68,6 +72,10 @@ class Record:
         """Return the type of a column."""
         return self.types[self.columns.index(column)]
 
+    def arrow_type_of(self, column: str) -> pa.DataType:
+        """Return the type of a column's values as Arrow has them."""
+        return self.serializer.layout(LayoutContext()).arrow_type.field(self.columns.index(column)).type
+
     @property
     def serializer(self) -> Serializer:
         """RowDataSerializer."""
@@ -77,12 +85,13 @@ class Record:
 @dataclass(frozen=True)
 class Column:
     """A single column, never null; ``default``: what it is in rows that do not have it, None where rows need it;
-    ``least``: the least that it can be, if it is a number of rows, or how many elements it has, if it is an array."""
+    ``least``: the least that it can be, a whole number, or how many elements it has, if it is an array."""
 
     name: str
     serializer: Serializer
     default: int | None = None
     least: int | None = None
+    is_array: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,6 +135,16 @@ def columns_of(part: Part) -> tuple[str, ...]:
     if isinstance(part, Zeros):
         return (part.number.name,)
     return (part.name,) if isinstance(part, Column) else ()
+
+
+def arrays_of(part: Part) -> tuple[str, ...]:
+    """Return the columns of a part that are arrays of values."""
+    if isinstance(part, Pair):
+        return (*arrays_of(part.first), *arrays_of(part.second))
+    if isinstance(part, Record):
+        own = tuple(name for name, initial in part.initial.items() if isinstance(initial, tuple))
+        return (*own, *(name for row in part.rows.values() for name in arrays_of(row)))
+    return (part.name,) if isinstance(part, Column) and part.is_array else ()
 
 
 def defaults(part: Part) -> tuple[str, ...]:

@@ -6,8 +6,11 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from stateproc.codec.arrow_arrays import null_rows, numbers_of, values_array
 from stateproc.errors import InvalidOption
 from stateproc.writers.bootstrap.column_types import ColumnKind, ColumnType, FrameColumns
 
@@ -63,7 +66,7 @@ def arrow_batches(frame: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch
     fields = [schema.field(name) for name in columns]
     wanted = pa.schema([field.with_type(_plain(field.type)) for field in fields])
     for batch in _batches(frame, list(columns)):
-        rows = batch.select(list(columns))
+        rows = _without_views(batch.select(list(columns)))
         rows = rows if rows.schema.types == wanted.types else rows.cast(wanted)
         size = max(1, min(_BATCH_ROWS, rows.num_rows * _BATCH_BYTES // max(1, rows.nbytes)))
         for start in range(0, rows.num_rows, size):
@@ -115,8 +118,28 @@ def _is_dataset(frame: Any) -> bool:
     return any(f"{kind.__module__}.{kind.__name__}" == "pyarrow._dataset.Dataset" for kind in type(frame).__mro__)
 
 
+def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch with lists in place of list views, which Arrow casts to lists with wrong offsets."""
+    columns = [_list_of_view(column) if _is_list_view(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+
+
+def _list_of_view(views: pa.Array) -> pa.Array:
+    lengths = numbers_of(pc.fill_null(pc.list_value_length(views), 0))
+    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    starts = values_array(offsets, np.append(null_rows(views), False))  # A start that is null is a list that is null.
+    return pa.LargeListArray.from_arrays(starts, pc.list_flatten(views))
+
+
 def _plain(found: pa.DataType) -> pa.DataType:
-    """Return the type of the same values that encoders know: no dictionaries, views or large lists."""
+    """Return the type of the same values that encoders know: no dictionaries, views or large lists.
+
+    Raises InvalidOption for list views within other types.
+    """
+    is_map = pa.types.is_map(found)
+    inside = [found.key_type, found.item_type] if is_map else [found.field(at).type for at in range(found.num_fields)]
+    if any(map(_is_list_view, inside)):
+        raise InvalidOption(f"a column is {found}, with list views inside of it", advice="cast these to lists")
     if pa.types.is_dictionary(found):
         return _plain(found.value_type)
     if isinstance(found, pa.BaseExtensionType):
@@ -131,6 +154,11 @@ def _plain(found: pa.DataType) -> pa.DataType:
     return views.get(str(found), found)
 
 
-def _is_any_list(found: pa.DataType) -> bool:
-    names = ("is_list", "is_large_list", "is_fixed_size_list", "is_list_view", "is_large_list_view")
+def _is_list_view(found: pa.DataType) -> bool:
+    names = ("is_list_view", "is_large_list_view")
     return any(getattr(pa.types, name)(found) for name in names if hasattr(pa.types, name))
+
+
+def _is_any_list(found: pa.DataType) -> bool:
+    names = ("is_list", "is_large_list", "is_fixed_size_list")
+    return _is_list_view(found) or any(getattr(pa.types, name)(found) for name in names)

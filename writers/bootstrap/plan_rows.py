@@ -6,13 +6,25 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc import types
-from stateproc.codec.arrow_arrays import list_of, null_rows, numbers_of, values_array
-from stateproc.errors import InvalidRows
-from stateproc.query_plans.state_parts import Always, Column, NodeState, Pair, Part, Record, Zeros, defaults
+from stateproc.codec.arrow_arrays import Unencodable, as_type, list_of, null_rows, numbers_of, values_array
+from stateproc.errors import InvalidOption, InvalidRows, Where
+from stateproc.query_plans.state_parts import (
+    MOST_ELEMENTS,
+    Always,
+    Column,
+    NodeState,
+    Pair,
+    Part,
+    Record,
+    Zeros,
+    arrays_of,
+    defaults,
+)
 from stateproc.writers.bootstrap.arrow_frames import arrow_batches, is_arrow
 from stateproc.writers.bootstrap.frame_columns import columns_of, is_spark
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACE, VALUE
@@ -28,9 +40,9 @@ def rows_of_state(frame: Any, state: NodeState) -> Any:
 
     Raises:
         NotFound: A column is missing.
-        InvalidOption: The rows are something else, or two columns have one name.
-        InvalidRows: A number of rows is null or below 1, or the rows of a sort key are null. Spark has an error of its
-            own, when it computes them.
+        InvalidOption: The rows are something else, two columns have one name, or one is no array where it has to be.
+        InvalidRows: A number of rows is null, no whole number or below 1, or the rows of a sort key are null. Spark has
+            an error of its own, when it computes them.
     """
     parts: dict[str, Part] = {KEY: state.key}
     if state.slices is not None:
@@ -39,8 +51,15 @@ def rows_of_state(frame: Any, state: NodeState) -> Any:
     found = columns_of(frame)
     absent = [] if found is None else [name for name in defaults(state.value) if name not in found.names]
     needed = [name for name in state.columns if name not in absent]
+    arrays = arrays_of(state.value)
     for name in needed:
-        column_type(frame, name, state.name)
+        column = column_type(frame, name, state.name)
+        if name in arrays and column.kind != "list" and column.arrow != pa.null():
+            raise InvalidOption(
+                f"column '{name}' is {column.text}, where an array of the values is needed",
+                where=Where(state=state.name),
+                advice="gather them, in their order: array_agg(… ORDER BY …) of DuckDB, collect_list(…) of Spark",
+            )
     if is_spark(frame):
         from stateproc.writers.bootstrap.spark_frames import (
             nested_columns,
@@ -84,7 +103,10 @@ def _array(part: Part, batch: pa.RecordBatch) -> pa.Array:
     if isinstance(part, Always):
         return values_array(np.full(n, part.value))
     if isinstance(part, Zeros):
-        ends = np.cumsum(numbers_of(_array(part.number, batch)), dtype=np.int64)
+        column = _array(part.number, batch)
+        numbers = numbers_of(column)
+        _refuse(numbers > MOST_ELEMENTS, column, f"column '{part.number.name}' cannot be over {MOST_ELEMENTS}")
+        ends = np.cumsum(numbers, dtype=np.int64)
         return list_of(np.concatenate([[0], ends]), values_array(np.zeros(ends[-1] if n else 0, np.int64)))
     if isinstance(part, Column):
         if part.name not in batch.schema.names:
@@ -113,25 +135,47 @@ def _field(part: Record, name: str, batch: pa.RecordBatch) -> pa.Array:
             return pa.array(np.zeros(len(batch), np.int64), mask=missing)
         return values_array(np.where(missing, np.int64(order.none), np.int64(0)))
     if name in part.empty:
-        return list_of(np.zeros(len(batch) + 1, np.int64), pa.nulls(0))
+        return list_of(np.zeros(len(batch) + 1, np.int64), pa.nulls(0, part.arrow_type_of(name).value_type))
     column = batch.column(name)
+    if isinstance(part.initial.get(name), tuple) and column.type in (pa.null(), pa.list_(pa.null())):
+        column = column.cast(part.arrow_type_of(name))
     return _with_initial(column, part.initial[name]) if name in part.initial else column
 
 
 def _checked(column: pa.Array, part: Column) -> pa.Array:
-    """Return the column. Raises InvalidRows for a null, or for less than it can be."""
-    wrong, is_list = null_rows(column), pa.types.is_nested(column.type)
-    if part.least is not None and (is_list or pa.types.is_integer(column.type)):
-        numbers = pc.fill_null(pc.list_value_length(column), 0) if is_list else column
+    """Return the column. Raises InvalidRows for a null, for less than it can be, or for a fraction of a number."""
+    if part.is_array and pa.types.is_null(column.type):
+        column = pa.nulls(len(column), pa.list_(pa.null()))
+    wrong, text = null_rows(column), f"column '{part.name}' cannot be null"
+    if part.least is not None:
+        if part.is_array:
+            numbers = pc.fill_null(pc.list_value_length(column), 0)
+        else:
+            numbers = column = _whole(column, part.name)
         wrong = wrong | (numbers_of(numbers) < part.least)
+        text += " or empty" if part.is_array else f" or below {part.least}"
+    _refuse(wrong, column, text)
+    return column
+
+
+def _whole(column: pa.Array, name: str) -> pa.Array:
+    """Return numbers of another type, such as the sums of DuckDB, as whole numbers. Raises InvalidRows."""
+    if pa.types.is_integer(column.type):
+        return column
+    try:
+        return as_type(column, pa.int64())
+    except Unencodable as error:
+        wrong = np.arange(len(column)) == error.row
+        _refuse(wrong, column, f"column '{name}' has to be whole numbers ({column.type} is given)")
+        raise InvalidRows(f"column '{name}': {error.message}", advice="cast it to BIGINT") from error
+
+
+def _refuse(wrong: npt.NDArray[np.bool_], column: pa.Array, text: str) -> None:
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
-        least = "null" if part.least is None else f"null or {'empty' if is_list else f'below {part.least}'}"
         raise InvalidRows(
-            f"column '{part.name}' cannot be {least}, and is {column[row].as_py()} in row {row} of a batch",
-            advice="drop or fix such rows",
+            f"{text}, and is {column[row].as_py()} in row {row} of a batch", advice="drop or fix such rows"
         )
-    return column
 
 
 def _with_initial(column: pa.Array, initial: int | str | tuple[()]) -> pa.Array:

@@ -16,13 +16,14 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     MapType,
+    NullType,
     ShortType,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
 
-from stateproc.query_plans.state_parts import Always, NodeState, Pair, Part, Record, Zeros
+from stateproc.query_plans.state_parts import MOST_ELEMENTS, Always, NodeState, Pair, Part, Record, Zeros
 from stateproc.query_plans.state_parts import Column as Single
 from stateproc.spark.types import arrow_type, spark_struct
 from stateproc.writers.bootstrap.column_types import ColumnKind, ColumnType, FrameColumns
@@ -86,6 +87,8 @@ def spark_type(found: DataType) -> ColumnType:
             arrow = arrow_type(found)
         except PySparkTypeError:
             advice = "cast the column, to a number of months for instance"
+        except ValueError:  # Elements of array(), which have no type and cannot be null.
+            advice = "give elements a type: array().cast('array<string>') for instance"
     return ColumnType(found.simpleString(), kind, arrow, fields, advice)
 
 
@@ -140,29 +143,58 @@ def _field(part: Record, name: str, frame: DataFrame) -> Column:
         order = part.orders[name]
         return F.when(column_named(order.column).isNull(), F.lit(order.none)).otherwise(F.lit(0)).cast("long")
     if name in part.empty:
-        return F.filter(F.array(F.lit(None)), lambda _: F.lit(False))  # array() has elements that cannot be null.
+        return _no_elements(_element_type(part, name))
     column, initial = column_named(name), part.initial.get(name)
+    if isinstance(initial, tuple):
+        found = frame.schema[name].dataType
+        element = found.elementType if isinstance(found, ArrayType) else NullType()
+        if isinstance(element, NullType):
+            element = _element_type(part, name)
+            # All elements are null: their type is not always one that Spark casts to.
+            column = F.transform(column.cast(ArrayType(NullType())), lambda _: F.lit(None).cast(element))
+        return F.coalesce(column, _no_elements(element))
     if isinstance(initial, str):
         return F.coalesce(column.cast("string"), F.lit(initial))
     if initial is None:
         return column
-    empty = F.array() if isinstance(initial, tuple) else F.lit(initial)
-    return F.coalesce(column, empty.cast(frame.schema[name].dataType))
+    return F.coalesce(column, F.lit(initial).cast(frame.schema[name].dataType))
+
+
+def _no_elements(type_: DataType) -> Column:
+    """Return an array of a type of elements, which may be null, as those of array() cannot."""
+    return F.filter(F.array(F.lit(None).cast(type_)), lambda _: F.lit(False))
+
+
+def _element_type(part: Record, name: str) -> DataType:
+    """Return the type of the elements of a column that is an array in Flink."""
+    (field,) = spark_struct(pa.schema([(name, part.arrow_type_of(name).value_type)]))
+    return field.dataType
 
 
 def _nested(part: Part, frame: DataFrame) -> Column:
     if isinstance(part, Always):
         return F.lit(part.value)
     if isinstance(part, Zeros):
-        return F.array_repeat(F.lit(0).cast("long"), _nested(part.number, frame).cast("int"))
+        number, most = _nested(part.number, frame), f"column '{part.number.name}' cannot be over {MOST_ELEMENTS}"
+        number = F.when(number <= F.lit(MOST_ELEMENTS), number).otherwise(F.raise_error(most))
+        return F.array_repeat(F.lit(0).cast("long"), number.cast("int"))
     if isinstance(part, Single):
         if part.name not in frame.columns:
             return F.lit(part.default)
-        column, is_list = column_named(part.name), isinstance(frame.schema[part.name].dataType, ArrayType)
-        number = F.size(column) if is_list else column
-        right = column.isNotNull() if part.least is None else number >= F.lit(part.least)
-        least = "null" if part.least is None else f"null or {'empty' if is_list else f'below {part.least}'}"
-        return F.when(right, column).otherwise(F.raise_error(f"column '{part.name}' cannot be {least}"))
+        column, text = column_named(part.name), f"column '{part.name}' cannot be null"
+        if part.is_array and isinstance(frame.schema[part.name].dataType, NullType):
+            column = column.cast(ArrayType(NullType()))
+        right = column.isNotNull()
+        if part.least is not None and part.is_array:
+            right, text = F.size(column) >= F.lit(part.least), f"{text} or empty"
+        elif part.least is not None:
+            number = column.cast("long")
+            right, text = (
+                (number == column) & (number >= F.lit(part.least)),
+                f"{text}, below {part.least} or a fraction",
+            )
+            column = number
+        return F.when(right, column).otherwise(F.raise_error(text))
     if isinstance(part, Pair):
         found = [_nested(part.first, frame), _nested(part.second, frame)]
     else:

@@ -208,7 +208,8 @@ class MaskedList(Layout):
         counts = list_encoding.counts_of(offsets, 2**31 - 1, "items")
         valid, null = arrays.split_nulls(items)
         lists = np.repeat(np.arange(len(counts)), counts)
-        with locate_errors(lambda i: int(lists[valid[i]]), "an item"):
+        # An item type that does not fit is an error of the first item, which lists without items do not have.
+        with locate_errors(lambda i: int(lists[valid[i]]) if len(valid) else 0, "an item"):
             present = self.item.measure(items.drop_null())
         bits: Longs = null - offsets[lists[null]]
         return concatenate(

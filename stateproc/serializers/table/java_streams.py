@@ -211,7 +211,9 @@ _CLASSES: dict[str, WrittenClass] = {
     "TIMESTAMP_WITHOUT_TIME_ZONE": _TIMESTAMP_DATA,
     "TIMESTAMP_WITH_LOCAL_TIME_ZONE": _TIMESTAMP_DATA,
 }
-"""LogicalTypeRoot → the class of its values in Flink's operators. Arrays of bytes are no keys: none equals another."""
+"""LogicalTypeRoot → the class of its values in Flink's operators."""
+_NO_KEYS = frozenset(("BINARY", "VARBINARY"))
+"""Their class is byte[]: in the maps of HashMapStateBackend no array equals another."""
 
 
 def java_data_type(type_: LogicalType) -> bytes:
@@ -232,9 +234,16 @@ def java_list_type(type_: LogicalType) -> bytes:
 
 
 def _data_type(type_: LogicalType) -> Instance:
+    if type_.kind in _NO_KEYS:
+        raise UnsupportedSnapshot(
+            f"values of the SQL type {type_.sql} cannot be written for operators that find them again: in memory, "
+            "Flink takes no array of bytes for the same as another",
+            advice="let the query convert the column to text before the aggregate",
+        )
     if type_.kind not in _CLASSES:
         raise UnsupportedSnapshot(
-            f"the SQL type {type_.sql} cannot be written as Flink's data type", advice="use a type without others in it"
+            f"the SQL type {type_.sql} cannot be written as Flink's data type",
+            advice="let the query's aggregate read a column of another type: a field of the value, or text made of it",
         )
     values = {"conversionClass": ClassObject(_CLASSES[type_.kind]), "logicalType": _type(type_)}
     return Instance(_ATOMIC_TYPE, values)

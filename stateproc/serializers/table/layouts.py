@@ -348,7 +348,8 @@ def _inside(serializer: RawSerializer, ctx: LayoutContext) -> Layout | None:
 def _linked_list(serializer: RawSerializer, ctx: LayoutContext) -> Layout | None:
     """Before 1.15 the object has no flag for the mask of nulls: whether lists have one is unknown then."""
     (has_mask,) = serializer.numbers
-    item = _inside(serializer, ctx)
+    item = None if serializer.element is None else serialized(serializer.element, ctx)
+    item = item or _inside(serializer, ctx)
     return None if item is None else MaskedList(item, bool(has_mask))
 
 

@@ -6,7 +6,8 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import date, datetime, time, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -301,6 +302,73 @@ def test_a_number_of_rows_is_at_least_one(count: int | None, tmp_path: Path) -> 
         filled(JOIN, SIDES | {"left-records": left}, tmp_path)
 
 
+WRONG_COUNTS: list[tuple[pa.Array, str]] = [
+    (pa.array([Decimal(1), Decimal(0)], pa.decimal128(38, 0)), "below 1, and is 0 in row 1"),
+    (pa.array([Decimal(1), None], pa.decimal128(38, 0)), "below 1, and is None in row 1"),
+    (pa.array([Decimal("1.0"), Decimal("1.5")]), "whole numbers .*, and is 1.5 in row 1"),
+    (pa.array([Decimal(1), Decimal(2**63)], pa.decimal128(38, 0)), f"whole numbers .*, and is {2**63} in row 1"),
+    (pa.array([1.0, 0.0]), "below 1, and is 0 in row 1"),
+    (pa.array([1.0, -0.0]), "below 1, and is 0 in row 1"),
+    (pa.array([3.0, -1.0]), "below 1, and is -1 in row 1"),
+    (pa.array([1.0, 2.5]), r"whole numbers \(double is given\), and is 2.5 in row 1"),
+    (pa.array([1.0, float("nan")]), "whole numbers .*, and is nan in row 1"),
+    (pa.array(["1", "0"]), "below 1, and is 0 in row 1"),
+]
+RIGHT_COUNTS = [
+    pa.array([Decimal(2), Decimal(1)], pa.decimal128(38, 0)), pa.array([2.0, 1.0]), pa.array([2, 1], pa.uint64())
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("counts", "text"), WRONG_COUNTS)
+def test_a_number_of_rows_of_another_type_is_a_whole_number(counts: pa.Array, text: str, tmp_path: Path) -> None:
+    """The sums of DuckDB are DECIMAL(38, 0)."""
+    with pytest.raises(InvalidRows, match=f"column 'count'.* {text}"):
+        filled(JOIN, SIDES | {"left-records": pa.table({"id": [1, 2], "count": counts})}, tmp_path)
+    rows = {"city": ["Rome"] * 2, "name": ["a", "b"], "count": counts}
+    plan = calling(call("FIRST_VALUE", 1))
+    with pytest.raises(InvalidRows, match=f"column 'count'.* {text}"):
+        filled(CHANGING, firsts() | {"agg0$valueToOrderMap": pa.table(rows)}, tmp_path / "first", plan)
+    plan = calling(call("MIN", 1))
+    totals = {"city": ["Rome"], "min_name": ["a"], "min_name_mapSize": [2], "row_count": [2]}
+    with pytest.raises(InvalidRows, match=f"column 'count'.* {text}"):
+        filled(CHANGING, {"accState": pa.table(totals), "agg0$map": pa.table(rows)}, tmp_path / "min", plan)
+
+
+@pytest.mark.parametrize("counts", RIGHT_COUNTS, ids=lambda counts: str(counts.type))
+def test_numbers_of_rows_are_those_of_any_type(counts: pa.Array, tmp_path: Path) -> None:
+    left = pa.table({"id": [1, 2], "count": counts})
+    assert sorted(values(filled(JOIN, SIDES | {"left-records": left}, tmp_path), "left-records")) == [1, 2]
+    rows = pa.table({"city": ["Rome"] * 2, "name": ["a", "b"], "count": counts})
+    made = filled(
+        CHANGING, firsts() | {"agg0$valueToOrderMap": rows}, tmp_path / "first", calling(call("FIRST_VALUE", 1))
+    )
+    assert dict(made.state("agg0$valueToOrderMap").to_arrow().to_pylist()[0]["value"]) == {"a": [0, 0], "b": [0]}
+
+
+def firsts() -> dict[str, pa.Table]:
+    return {
+        "accState": pa.table({"city": ["Rome"], "first_value_name": ["a"], "row_count": [3]}),
+        "agg0$valueToOrderMap": pa.table({"city": ["Rome"] * 2, "name": ["a", "b"], "count": [2, 1]}),
+        "agg0$orderToValueMap": pa.table({"city": ["Rome"], "name": [["a", "b", "a"]]}),
+    }
+
+
+def test_a_value_that_is_there_more_often_than_a_list_has_elements_is_refused(tmp_path: Path) -> None:
+    rows = pa.table({"city": ["Rome"], "name": ["a"], "count": [2**31]})
+    with pytest.raises(InvalidRows, match="'count' cannot be over 2147483647, and is 2147483648 in row 0"):
+        filled(CHANGING, firsts() | {"agg0$valueToOrderMap": rows}, tmp_path, calling(call("FIRST_VALUE", 1)))
+
+
+@pytest.mark.parametrize("partners", [pa.array([0, None]), pa.array([0, -1]), pa.array([0.0, 0.5])])
+def test_a_number_of_partners_is_a_whole_number(partners: pa.Array, tmp_path: Path) -> None:
+    sides = {
+        "left-records": pa.table({"id": [1, 2], "customer": [7, None], "associations": partners}),
+        "right-records": pa.table({"customer": pa.array([], pa.int64()), "name": pa.array([], pa.string())}),
+    }
+    with pytest.raises(InvalidRows, match=r"'associations' .* in row 1"):
+        filled(OUTER, sides, tmp_path)
+
+
 SEEN, TUMBLE, HOP, CUMULATE = (
     "6_group-aggregate",
     "183_window-aggregate",
@@ -534,7 +602,7 @@ def altered(name: str, column: str, array: pa.Array) -> dict[str, pa.Table]:
         (altered("agg1$map", "name", pa.array(["a", "a", "b", "c"])), DuplicateKey, "a"),
         (altered("agg1$map", "name", pa.array([1.5] * 4)), SnapshotError, "name"),
         (altered("agg3$list", "name", pa.array([["a", None], ["b"]])), SnapshotError, "null"),
-        (altered("agg3$list", "name", pa.array(["a", "b"])), InvalidOption, "where a list state needs an array"),
+        (altered("agg3$list", "name", pa.array(["a", "b"])), InvalidOption, "where an array of the values"),
         ({name: rows for name, rows in changing().items() if name != "agg3$list"}, InvalidOption, "city, name"),
         (changing() | {"agg3$retractList": pa.table({})}, NotFound, "no state 'agg3.retractList'"),
     ],
@@ -634,6 +702,113 @@ def test_arrays_and_multisets_are_filled_with_their_values(release: str, tmp_pat
         filled(CHANGING, more, tmp_path / "more", plan)
 
 
+PAIRS = pa.map_(pa.int32(), pa.int32())
+DAY, NOON = date(9999, 12, 31), time(12, 0, 0, 1000)
+ELEMENTS: list[tuple[str, list[Any], pa.DataType, list[Any]]] = [
+    ("ROW<`a` INT, `b` DATE>", [{"b": DAY, "a": 1}, None], None, [{"f0": 1, "f1": DAY}, None]),
+    ("MAP<INT, INT>", [[(1, 2)], None, []], PAIRS, [[(1, 2)], None, []]),
+    ("MULTISET<INT>", [[(1, 2)], None], PAIRS, [[(1, 2)], None]),
+    ("ARRAY<DATE>", [[DAY, None], None], None, [[DAY, None], None]),
+    ("DATE", [DAY, None, date(1969, 12, 31), date(1, 1, 1)], None, [2932896, None, -1, -719162]),
+    ("TIME(3)", [NOON, None, time(0)], None, [43_200_001, None, 0]),
+    ("TIMESTAMP(3)", [datetime(1969, 12, 31, 23), None], None, [datetime(1969, 12, 31, 23), None]),
+    ("TIMESTAMP_LTZ(9)", [datetime(2020, 1, 1, 0, 0, 0, 1, timezone.utc), None], None,
+     [datetime(2020, 1, 1, 0, 0, 0, 1), None]),
+    ("BYTES", [b"\0", b"", None], None, [b"\0", b"", None]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("column", "given", "type_", "read"), ELEMENTS, ids=lambda value: str(value)[:20])
+def test_arrays_are_filled_with_values_of_any_type(
+    column: str, given: list[Any], type_: pa.DataType | None, read: list[Any], tmp_path: Path
+) -> None:
+    """The values are those that the query has; Flink does not store the type by which they would be read so."""
+    plan = calling(call("ARRAY_AGG", 1), column=column)
+    elements = pa.array(given, type_)
+    arrays = pa.ListArray.from_arrays([0, len(given), len(given)], elements)
+    nulls = pa.array([[None, None], None])
+    for number, (array, wanted) in enumerate(
+        [(arrays, [read, []]), (pa.nulls(2), [[], []]), (nulls, [[None] * 2, []])]
+    ):
+        rows = pa.table({"city": ["Rome", "Bern"], "array_agg_name": array, "row_count": [3, 1]})
+        made = filled(CHANGING, {"accState": rows}, tmp_path / str(number), plan)
+        found = {
+            row["key"]["city"]: row["value"]["array_agg_name"] for row in made.state("accState").to_arrow().to_pylist()
+        }
+        assert found == {
+            "Rome": {"list": wanted[0], "retractList": []},
+            "Bern": {"list": wanted[1], "retractList": []},
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("values", [[["x"]], [[]]])
+def test_arrays_of_another_type_are_refused_even_if_they_are_empty(values: list[Any], tmp_path: Path) -> None:
+    rows = pa.table({"city": ["Rome"], "array_agg_name": pa.array(values, pa.list_(pa.string())), "row_count": [1]})
+    with pytest.raises(InvalidRows, match=r"field 'list': an item: .*string is no struct"):
+        filled(CHANGING, {"accState": rows}, tmp_path, calling(call("ARRAY_AGG", 1), column="ROW<`a` INT>"))
+
+
+NO_ARRAYS = [
+    pa.array(["a"]),
+    pa.array([1]),
+    pa.array([{"a": "x"}]),
+    pa.array([[("a", "b")]], pa.map_("string", "string")),
+]
+
+
+@pytest.mark.parametrize("column", NO_ARRAYS, ids=lambda column: str(column.type)[:6])
+def test_columns_of_arrays_are_arrays(column: pa.Array) -> None:
+    key = {"city": ["Rome"]}
+    wrong = {
+        "ARRAY_AGG": {"accState": pa.table(key | {"array_agg_name": column, "row_count": [1]})},
+        "FIRST_VALUE": firsts() | {"agg0$orderToValueMap": pa.table(key | {"name": column})},
+        "LISTAGG": {"accState": pa.table(key | {"row_count": [1]}), "agg0$list": pa.table(key | {"name": column})},
+    }
+    for function, rows in wrong.items():
+        text = f"name' is {re.escape(str(column.type))}, where an array of the values is needed"
+        with pytest.raises(InvalidOption, match=text):
+            OperatorBootstrap.from_plan(calling(call(function, 1)), CHANGING, rows)
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [pa.list_(pa.string()), pa.large_list(pa.string()), pa.list_view(pa.string()), pa.large_list_view(pa.string()),
+     pa.list_(pa.string(), 2), pa.null()],
+    ids=str,
+)  # fmt: skip
+def test_arrays_may_have_any_form_of_arrow(type_: pa.DataType, tmp_path: Path) -> None:
+    arrays = pa.array([["z", "z"], ["b", "a"], None] if not pa.types.is_null(type_) else [None] * 3, type_).slice(1)
+    wanted = ["b", "a"] if not pa.types.is_null(type_) else []
+    rows = {"city": ["Rome", None], "array_agg_name": arrays, "row_count": [2, 1]}
+    made = filled(CHANGING, {"accState": pa.table(rows)}, tmp_path / "array", calling(call("ARRAY_AGG", 1)))
+    found = {row["key"]["city"]: row["value"] for row in made.state("accState").to_arrow().to_pylist()}
+    assert [found[city]["array_agg_name"]["list"] for city in ("Rome", None)] == [wanted, []]
+    lists = pa.table({"city": ["Rome", None], "name": arrays})
+    given = {"accState": pa.table({"city": ["Rome", None], "row_count": [2, 1]}), "agg0$list": lists}
+    made = filled(CHANGING, given, tmp_path / "list", calling(call("LISTAGG", 1)))
+    assert [row["value"] for row in made.state("agg0$list").to_arrow().to_pylist()] == [wanted] * bool(wanted)
+    made = filled(CHANGING, firsts() | {"agg0$orderToValueMap": lists}, tmp_path / "f", calling(call("FIRST_VALUE", 1)))
+    kept = [row["value"] for row in made.state("agg0$orderToValueMap").to_arrow().to_pylist()]
+    assert kept == [[(0, wanted)]] * bool(wanted)
+
+
+@pytest.mark.parametrize("function", ["LISTAGG", "FIRST_VALUE", "LAST_VALUE"])
+def test_arrays_of_a_column_of_the_group_have_a_name_of_their_own(function: str, tmp_path: Path) -> None:
+    """SELECT city, LISTAGG(city) … GROUP BY city."""
+    plan = calling(call(function, 2))
+    arrays = pa.table({"city": ["Rome", None], "city_1": [["Rome", "Rome"], None]})
+    value = {} if function == "LISTAGG" else {f"{function.lower()}_city": ["Rome", None]}
+    rows = {"accState": pa.table({"city": ["Rome", None]} | value | {"row_count": [2, 1]})}
+    view = "agg0$list" if function == "LISTAGG" else "agg0$orderToValueMap"
+    rows[view] = arrays
+    if function != "LISTAGG":
+        rows["agg0$valueToOrderMap"] = pa.table({"city": ["Rome", None], "count": [2, 1]})
+    made = filled(CHANGING, rows, tmp_path, plan)
+    (row,) = made.state(view).to_arrow().to_pylist()
+    assert row["key"] == {"city": "Rome"}
+    assert row["value"] == (["Rome", "Rome"] if function == "LISTAGG" else [(0, ["Rome", "Rome"])])
+
+
 def test_accumulators_are_not_written_for_releases_before_compiled_plans(tmp_path: Path) -> None:
     made = OperatorBootstrap.from_plan(PLAN, CHANGING, changing())
     writer = SavepointWriter.new_savepoint(None).with_flink_version("1.14").with_operator(CHANGING, made)
@@ -647,6 +822,8 @@ def test_accumulators_are_not_written_for_releases_before_compiled_plans(tmp_pat
         (call("COLLECT", 1, distinct=True), r"COLLECT\(DISTINCT name\) has an accumulator"),
         (call("ARRAY_AGG", 1, distinct=True), r"ARRAY_AGG\(DISTINCT name\) has an accumulator"),
         (call("LISTAGG", 1, distinct=True), r"LISTAGG\(DISTINCT name\) has an accumulator"),
+        (call("MIN", 1, distinct=True), r"MIN\(DISTINCT name\) has an accumulator"),
+        (call("MAX", 1, distinct=True), r"MAX\(DISTINCT name\) has an accumulator"),
         (call("FIRST_VALUE", 1, 0), "of 2 columns"),
         (call("STDDEV_POP", 1), "has an accumulator"),
     ],
@@ -654,6 +831,20 @@ def test_accumulators_are_not_written_for_releases_before_compiled_plans(tmp_pat
 def test_calls_over_changes_that_are_not_filled(one: dict[str, Any], text: str) -> None:
     with pytest.raises(UnsupportedSnapshot, match=text):
         node_states(read_plan(calling(one)), CHANGING)
+
+
+@pytest.mark.parametrize("function", ["MIN", "COLLECT", "LAST_VALUE"])
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        ("BYTES", "BYTES NOT NULL.*no array of bytes(?s:.)*convert the column to text"),
+        ("BINARY(3)", r"BINARY\(3\) NOT NULL.*no array of bytes"),
+        ("ARRAY<INT>", "ARRAY<INT> NOT NULL cannot be written(?s:.)*read a column of another type"),
+    ],
+)
+def test_values_that_are_not_found_again_are_refused(function: str, column: str, text: str) -> None:
+    with pytest.raises(UnsupportedSnapshot, match=text):
+        node_states(read_plan(calling(call(function, 1), column=column)), CHANGING)
 
 
 def test_rows_of_a_sort_key_are_not_null(tmp_path: Path) -> None:
