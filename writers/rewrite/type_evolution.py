@@ -100,10 +100,16 @@ class ValueEvolution(Generic[_Encoded]):
         except Unwritable as error:
             raise error.at(state=at.state) from error
         except Unencodable as error:
+            if not len(rows):
+                raise InvalidOption(
+                    f"set: {error.message}",
+                    where=at,
+                    advice="give an expression of that type, as in CAST(… AS VARCHAR), or NULL; text goes in "
+                    "'single quotes'",
+                ) from error
             what = "a key" if self._is_key else "a value"
-            row = f" ({row_text(rows, error.row)})" if len(rows) else ""
             raise InvalidRows(
-                f"{what} does not fit {self.value.type_name}: {error.message}{row}",
+                f"{what} does not fit {self.value.type_name}: {error.message} ({row_text(rows, error.row)})",
                 where=at,
                 advice="convert it by an expression (set), or delete or correct such rows before: stateproc delete, "
                 "stateproc update",
