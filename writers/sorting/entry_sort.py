@@ -58,8 +58,7 @@ class ScatteredBytes:
 
     def target(self, rows: Longs) -> RowBytes:
         """Memory for the byte strings of these rows, which is not written."""
-        sizes = self.sizes if len(rows) == len(self.sizes) else self.sizes[rows]
-        return RowBytes(uninitialized_bytes(int(sizes.sum())), np.empty(len(rows) + 1, dtype=np.int64))
+        return RowBytes(uninitialized_bytes(int(self.sizes[rows].sum())), np.empty(len(rows) + 1, dtype=np.int64))
 
 
 @dataclass(frozen=True)

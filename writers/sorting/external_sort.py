@@ -219,6 +219,7 @@ def _held(batches: Iterable[Entries], run_bytes: int, doubled_after: int | None 
     for batch in batches:
         held.append(batch)
         size += batch.nbytes
+        del batch  # It may be of the size of all that is held.
         if size >= run_bytes:
             yield held
             held, size, runs = [], 0, runs + 1

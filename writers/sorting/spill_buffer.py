@@ -62,7 +62,8 @@ class SpillBuffer:
             return
         self._held.append(batch)
         self._size += batch.nbytes
-        if self._size >= self._held_bytes:
+        # As much again is needed for the records of what is spilled.
+        if self._size >= self._held_bytes // 2:
             self._spill()
 
     def portions(self) -> Iterator[Iterable[Entries]]:
