@@ -168,7 +168,8 @@ def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> Ag
 def _framed(node: PlanNode, buffers: Sequence[FrameBuffer]) -> FrameBuffers | None:
     if not buffers:
         return None
-    (rows,) = [start for start, call in zip(_starts(node), aggregate_calls(node), strict=False) if counts_rows(call)]
+    counts = zip(_starts(node), aggregate_calls(node), strict=False)
+    rows = next(start for start, call in counts if counts_rows(call))  # Frames that rows leave have such a call.
     return FrameBuffers(tuple(buffers), rows, over_time(node) == "ROWTIME")
 
 
