@@ -89,14 +89,14 @@ def test_a_directory_is_not_synchronized(monkeypatch: pytest.MonkeyPatch, tmp_pa
     writing.sync_directory(str(tmp_path / "is not opened"))
 
 
-def test_temporary_files_are_read_without_pread(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    path = tmp_path / "file"
+def test_temporary_files_are_read_without_preadv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path, target = tmp_path / "file", bytearray(3)
     path.write_bytes(b"0123456789")
     with path.open("rb") as file:
-        assert spill_buffer._read_at(file, 3, 4) == b"456"
-        monkeypatch.delattr(os, "pread", raising=False)
-        assert spill_buffer._read_at(file, 3, 4) == b"456"
-        assert spill_buffer._read_at(file, 3, 8) == b"89"
+        assert (spill_buffer._read_into(file, memoryview(target), 4), target) == (3, b"456")
+        monkeypatch.delattr(os, "preadv", raising=False)
+        assert (spill_buffer._read_into(file, memoryview(target), 1), target) == (3, b"123")
+        assert (spill_buffer._read_into(file, memoryview(target), 8), target) == (2, b"893")
 
 
 def test_local_files_are_read_without_pread(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
