@@ -17,8 +17,8 @@ from stateproc.model.session_windows import SQL_RETRACTED
 from stateproc.options import open_arguments, parse_options
 from stateproc.options.definition import option_texts
 from stateproc.query_plans.aggregate_conversion import aggregate_conversion, state_of
+from stateproc.query_plans.deduplication import DEDUPLICATED_STATE, keeps_no_rows
 from stateproc.query_plans.join_types import partner_changes
-from stateproc.query_plans.node_definitions import keeps_no_rows
 from stateproc.query_plans.plan_comparison import TimeToLive
 from stateproc.query_plans.plan_matching import Pair
 from stateproc.query_plans.query_evolution import query_evolution
@@ -108,7 +108,6 @@ def engine_of(spark: SparkSession | None) -> Engine:
 
 
 _WAITING = "inputState"
-_DEDUPLICATED = "deduplicate-state"
 """The state of OVER with the rows that wait for the watermark, by their times."""
 
 
@@ -304,8 +303,8 @@ class SavepointWriter(SinkEdits):
             new_aggregates: 'empty' lets calls of an aggregate begin that the old query did not compute, beside those
                 that it did.
             emitted: 'keep' lets results stay as the old query emitted them, where the new one would have emitted others
-                before: of a join that gets another type, TopN that gets another number of rows, or a deduplication
-                that returns the first row of each key instead of the last.
+                before: of a join that gets another type, TopN that gets another number of rows or its ranks as a
+                column, or a deduplication that returns the other row of each key.
             fill: what new columns have in rows that a join, a deduplication or TopN keeps: ``UID.column``, of joins
                 also ``UID.left.column`` → an expression in SQL over the row's other columns. Else they are null.
         """
@@ -398,9 +397,9 @@ class SavepointWriter(SinkEdits):
 
     def _keep_keys(self, operator: ExistingOperator, pair: Pair) -> None:
         """Keep of the rows of a deduplication only that there was one of each key, where the new node keeps no more."""
-        if keeps_no_rows(pair.new) and not keeps_no_rows(pair.old) and _DEDUPLICATED in operator.header.names:
+        if keeps_no_rows(pair.new) and not keeps_no_rows(pair.old) and DEDUPLICATED_STATE in operator.header.names:
             change = TypeChange(types.BOOLEAN, {}, ("value = TRUE",))
-            operator.edits.set_type(_DEDUPLICATED, change, of_elements=False)
+            operator.edits.set_type(DEDUPLICATED_STATE, change, of_elements=False)
 
     def _limit_ranks(self, operator: ExistingOperator, pair: Pair) -> None:
         """Drop the rows of TopN that are beyond its last rank."""

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stateproc.errors import InvalidOption
+from stateproc.query_plans.deduplication import keeps_no_rows, kept_row
 from stateproc.query_plans.join_types import partner_changes
-from stateproc.query_plans.node_definitions import join_type, keeps_no_rows, kept_row
+from stateproc.query_plans.node_definitions import join_type
 from stateproc.query_plans.plan_file import PlanNode
 from stateproc.query_plans.rank_order import RANKED_STATE, has_all_ranks, last_rank, shows_ranks
 

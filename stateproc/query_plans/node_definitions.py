@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from stateproc.query_plans.deduplication import CHANGES, DEDUPLICATE, changes_only, goes_on_as_other_row
 from stateproc.query_plans.node_rules import aggregate_calls, counts_rows, retracts
 from stateproc.query_plans.over_aggregates import OVER, TIMERS_OPTION, over_calls, over_groups, timers_of_over
 from stateproc.query_plans.plan_file import PlanNode, row_type_types
@@ -30,7 +31,7 @@ from stateproc.query_plans.plan_tables import (
 )
 from stateproc.query_plans.rank_order import last_rank
 
-CALC, JOIN, DEDUPLICATE = "stream-exec-calc", "stream-exec-join", "stream-exec-deduplicate"
+CALC, JOIN = "stream-exec-calc", "stream-exec-join"
 GROUPS, WINDOWS = "groups", "windows"
 _GLOBAL = {"stream-exec-global-group-aggregate": GROUPS, "stream-exec-global-window-aggregate": WINDOWS}
 _GROUP_WINDOWS = "stream-exec-group-window-aggregate"
@@ -276,60 +277,14 @@ def _unique_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
     (before,) = inputs
     keys = _all_at(node, before.columns, node.items("uniqueKeys"))
     condition = _traced(node, node.at("filterCondition"), _Columns(before.columns))
-    rest = _rest(node, "uniqueKeys", "filterCondition", *_of_changes_only(node))
+    rest = _rest(node, "uniqueKeys", "filterCondition", *changes_only(node))
     times = _times(node, before)
     rows = _text(node.kind, before.rows, keys, condition, rest, times)
     made = _keeper(rows, [_text(rows, column) for column in before.columns], [], inputs)
-    if not _goes_on_as_other_row(node):
+    if not goes_on_as_other_row(node):
         return made
-    rest = _rest(node, "uniqueKeys", "filterCondition", "keepLastRow", *_CHANGES_OF_ROWS)
+    rest = _rest(node, "uniqueKeys", "filterCondition", "keepLastRow", *CHANGES)
     return replace(made, any_results=_text(node.kind, before.rows, keys, condition, rest, times))
-
-
-_CHANGES_OF_ROWS = ("outputInsertOnly", "generateUpdateBefore")
-
-
-def kept_row(node: PlanNode) -> str | None:
-    """Return which row of each key a deduplication returns, in words; None of other nodes."""
-    last = node.at("keepLastRow") if node.kind == DEDUPLICATE else None
-    return {True: "the last row", False: "the first row"}[last] if isinstance(last, bool) else None
-
-
-def keeps_no_rows(node: PlanNode) -> bool:
-    """Whether a deduplication only keeps that there was a row of a key (ProcTimeDeduplicateKeepFirstRowFunction)."""
-    return node.kind == DEDUPLICATE and node.at("isRowtime") is False and node.at("keepLastRow") is False
-
-
-def _goes_on_as_other_row(node: PlanNode) -> bool:
-    """Whether a deduplication knows for each key that it had a row, as one that keeps another row would.
-
-    By processing time the last row is not kept where nobody asks for it. By the time of rows the operator of Flink 2.1
-    for the first one (RowTimeDeduplicateKeepFirstRowFunction) has rows that it has not returned.
-    """
-    if node.kind != DEDUPLICATE or kept_row(node) is None:
-        return False
-    if node.at("isRowtime") is not False:
-        return node.at("outputInsertOnly") is not True
-    asked = node.at("generateUpdateBefore") is True or node.at("configuration", _INSERTS_OPTION) == "true"
-    return keeps_no_rows(node) or asked
-
-
-def _of_changes_only(node: PlanNode) -> Iterator[str]:
-    """Yield the attributes of a deduplication that decide how its changes are written, and not what it keeps.
-
-    By processing time all that it keeps is rows (ProcTimeDeduplicateKeepLastRowFunction and …KeepFirstRowFunction),
-    the last ones unless neither their INSERT nor what they replace is needed. By the time of rows Flink 2 says whether
-    only INSERT is needed, for which it has another operator (RowTimeDeduplicateKeepFirstRowFunction).
-    """
-    if node.at("isRowtime") is False:
-        yield "outputInsertOnly"
-        if node.at("keepLastRow") is False or node.at("configuration", _INSERTS_OPTION) == "true":
-            yield "generateUpdateBefore"
-    elif node.at("outputInsertOnly") is False:
-        yield "outputInsertOnly"
-
-
-_INSERTS_OPTION = "table.exec.deduplicate.insert-update-after-sensitive-enabled"
 
 
 def _times(node: PlanNode, before: Definition) -> list[str]:

@@ -15,7 +15,8 @@ from typing import Any
 
 from stateproc.errors import InvalidOption, not_found
 from stateproc.query_plans.aggregate_views import is_view
-from stateproc.query_plans.node_definitions import JOIN, Definition, keeps_no_rows
+from stateproc.query_plans.deduplication import keeps_no_rows
+from stateproc.query_plans.node_definitions import JOIN, Definition
 from stateproc.query_plans.over_aggregates import OVER, over_time
 from stateproc.query_plans.plan_comparison import found_by, goes_on, is_same, operator_key
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types

@@ -763,8 +763,7 @@ class ExistingOperator:
                 where=Where(operator=self.operator.display, state=name),
                 advice="change them in a write of their own",
             )
-        state, evolution = self.header.keyed(name, state_id), self.type_change(name)
-        own = state if evolution is None else evolution.applied(state)
+        own = self._with_type(name, state_id)
         states = [self.header.keyed(one) for one in (ROWS_STATE, TIME_STATE) if one in self.header.names]
         try:
             return frame_sums(self.operator, own, states, frame, split)

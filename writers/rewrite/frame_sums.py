@@ -19,20 +19,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.codec.arrow_arrays import RowBytes, numbers_of, row_bytes_of
+from stateproc.codec.arrow_arrays import RowBytes, row_bytes_of
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
 from stateproc.model.operator import Operator
 from stateproc.query_plans.aggregate_conversion import FrameBuffers
 from stateproc.readers.entry_decoder import decode_entries
-from stateproc.readers.heap.reader import packed_entries
-from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.collections import ListOf
 from stateproc.serializers.table.serializers import RowData
-from stateproc.writers.rewrite.partner_numbers import MOST_WAITING, in_large_batches, with_values
+from stateproc.writers.rewrite.entries_by_key import added_up, in_large_batches
 from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits
 from stateproc.writers.rewrite.rekey import Rekey, rekey
+from stateproc.writers.rewrite.row_selection import raw_entries, with_column
 from stateproc.writers.rewrite.transform import exact_read_options
 
 ROWS_STATE = "inputState"
@@ -69,21 +68,11 @@ class KeptRows:
     def sums(self, frame: FrameBuffers) -> pa.Table:
         """Return the key of each group, the number of its rows in the frame, and each buffer: ``b0``, ``b1`` …"""
         last = None if self.times is None else self._last_times(self.times)
-        found: pa.Table | None = None
-        parts: list[pa.Table] = []
-        waiting = 0
-        for split in self.splits:
-            for batch in split.read():
-                parts.append(_summed(self._rows(batch, last, frame)))
-                waiting += len(parts[-1])
-                if waiting > max(0 if found is None else len(found), MOST_WAITING):
-                    found = _summed(pa.concat_tables([*([] if found is None else [found]), *parts]))
-                    parts, waiting = [], 0
-        parts = parts if found is None else [found, *parts]
-        if not parts:
-            none = {"key": pa.array([], pa.large_binary()), "rows": pa.array([], pa.int64())}
-            return pa.table({**none, **{f"b{at}": pa.array([], pa.int64()) for at in range(len(frame.buffers))}})
-        return _summed(pa.concat_tables(parts))
+        found = added_up(self._rows(batch, last, frame) for split in self.splits for batch in split.read())
+        if found is not None:
+            return found
+        names = ["rows", *(f"b{at}" for at in range(len(frame.buffers)))]
+        return pa.table({"key": pa.array([], pa.large_binary()), **{name: pa.array([], pa.int64()) for name in names}})
 
     def _last_times(self, times: Rekey) -> pa.Table:
         parts = [pa.table({"key": pa.array([], pa.large_binary()), "time": pa.array([], pa.int64())})]
@@ -100,10 +89,7 @@ class KeptRows:
     def _rows(self, batch: pa.RecordBatch, last: pa.Table | None, frame: FrameBuffers) -> pa.Table:
         """Return the rows of entries that are in the frame: their keys, 1, and what each buffer adds of them."""
         keys = pa.concat_arrays([found for _, found in self.keys.decoded([batch])]).cast(pa.large_binary())
-        groups = numbers_of(batch.column(KEY_GROUP)).astype(np.int32, copy=False)
-        stored = packed_entries(
-            groups, row_bytes_of(batch.column("key")), row_bytes_of(batch.column("value")), "<raw entries>"
-        )
+        stored = raw_entries(batch)
         decoded = pa.Table.from_batches(list(decode_entries([stored], self.state, self.context, flatten=True)))
         entries = decoded.combine_chunks()
         lists = entries.column("map_value").combine_chunks()
@@ -153,7 +139,7 @@ class FrameSums:
                 sums = self.rows.sums(self.frame)
             keys = pa.concat_arrays([found for _, found in self.keys.decoded([batch])]).cast(pa.large_binary())
             at = pc.index_in(keys, value_set=sums.column("key"))
-            yield with_values(batch, self._with_sums(row_bytes_of(batch.column("value")), sums.take(at)))
+            yield with_column(batch, "value", self._with_sums(row_bytes_of(batch.column("value")), sums.take(at)))
 
     def _with_sums(self, values: RowBytes, sums: pa.Table) -> RowBytes:
         value = self.state.value
@@ -236,12 +222,6 @@ def _rows_of(state: StateDescriptor) -> RowData:
     if state.kind is not StateKind.MAP or not isinstance(value, ListOf) or not isinstance(value.element, RowData):
         raise _not_of_the_plan(state, "rows in lists, by their times")
     return value.element
-
-
-def _summed(rows: pa.Table) -> pa.Table:
-    names = rows.column_names[1:]
-    found = rows.group_by("key", use_threads=False).aggregate([(name, "sum") for name in names])
-    return found.select(["key", *(f"{name}_sum" for name in names)]).rename_columns(["key", *names])
 
 
 def _numbers(column: pa.ChunkedArray) -> npt.NDArray[np.generic]:

@@ -11,7 +11,7 @@ org.apache.flink.table.runtime.operators.join.stream.state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,17 +35,15 @@ from stateproc.serializers.java.structs import TupleOf
 from stateproc.serializers.runtime.ttl import TtlSerializer
 from stateproc.serializers.table.serializers import RowData
 from stateproc.writers.formats.entry_batches import gather
+from stateproc.writers.rewrite.entries_by_key import added_up, in_large_batches
 from stateproc.writers.rewrite.merged_header import with_value_snapshot
 from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits
 from stateproc.writers.rewrite.rekey import Rekey, rekey
+from stateproc.writers.rewrite.row_selection import with_column
 from stateproc.writers.rewrite.ttl import TtlChange
 
 _SIZE = 4
 _MOST = 2**31 - 1
-MOST_WAITING = 1 << 20
-"""Of so many keys at least numbers are added up together."""
-_AT_ONCE = 32 << 20
-"""Entries of about so many bytes look for their partners together: each time all keys of the other input are hashed."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class PartnerNumbers:
         """Yield the entries (RAW_ENTRIES) with other values, in the same order. Raises CorruptSnapshot, MissingFile."""
         if not self.change.on:
             for batch in batches:
-                yield with_values(batch, self._cut(row_bytes_of(batch.column("value"))))
+                yield with_column(batch, "value", self._cut(row_bytes_of(batch.column("value"))))
             return
         numbers: pa.Table | None = None
         for batch in in_large_batches(batches):
@@ -80,7 +78,7 @@ class PartnerNumbers:
                 numbers = self._numbers()
             values = row_bytes_of(batch.column("value"))
             self._check_records(values)
-            yield with_values(batch, _joined(values, self._of(batch, numbers)))
+            yield with_column(batch, "value", _joined(values, self._of(batch, numbers)))
 
     def info(self, info: StateMetaInfo, release: Release) -> StateMetaInfo:
         """Return the state's entry in the header, with the type of its new values."""
@@ -99,21 +97,16 @@ class PartnerNumbers:
 
     def _numbers(self) -> pa.Table:
         """Return how many rows of the other input are under each key of the join: columns ``key``, ``number``."""
-        numbers = pa.table({"key": pa.array([], pa.large_binary()), "number": pa.array([], pa.int64())})
-        if self.other is None:
-            return numbers
-        parts, waiting = [numbers], 0
+        numbers = None if self.other is None else added_up(self._rows_of_keys(self.other))
+        if numbers is None:
+            return pa.table({"key": pa.array([], pa.large_binary()), "number": pa.array([], pa.int64())})
+        return numbers.filter(pc.invert(self._have_no_partner(numbers.column("key").combine_chunks())))
+
+    def _rows_of_keys(self, other: Rekey) -> Iterator[pa.Table]:
         for split in self.partners:
             stored = split.read() if self.expired is None else self.expired.batches(split.read())
-            for batch, found in self.other.decoded(stored):
-                number = _rows_in(self.other.state, batch)
-                rows = _summed(pa.table({"key": found.cast(pa.large_binary()), "number": number}))
-                parts, waiting = [*parts, rows], waiting + len(rows)
-                if waiting > max(len(numbers), MOST_WAITING):
-                    numbers = _summed(pa.concat_tables(parts))
-                    parts, waiting = [numbers], 0
-        numbers = _summed(pa.concat_tables(parts))
-        return numbers.filter(pc.invert(self._have_no_partner(numbers.column("key").combine_chunks())))
+            for batch, found in other.decoded(stored):
+                yield pa.table({"key": found.cast(pa.large_binary()), "number": _rows_in(other.state, batch)})
 
     def _have_no_partner(self, keys: pa.Array) -> pa.Array:
         """Return whether a column of each key is null by which nothing is joined."""
@@ -169,39 +162,8 @@ def _rows_in(state: StateDescriptor, batch: pa.RecordBatch) -> pa.Array:
     return pa.array(found)
 
 
-def in_large_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the entries in larger batches."""
-    waiting: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        if not len(batch):
-            continue
-        waiting.append(batch)
-        size += batch.nbytes
-        if size >= _AT_ONCE:
-            yield as_one(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield as_one(waiting)
-
-
-def as_one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    (made,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return made
-
-
-def _summed(rows: pa.Table) -> pa.Table:
-    return rows.group_by("key").aggregate([("number", "sum")]).rename_columns({"number_sum": "number"})
-
-
 def _joined(*parts: RowBytes) -> RowBytes:
     return write_rows(concatenate([row_bytes_writer(part) for part in parts]), len(parts[0]))
-
-
-def with_values(batch: pa.RecordBatch, values: RowBytes) -> pa.RecordBatch:
-    return batch.set_column(batch.schema.get_field_index("value"), "value", values.to_arrow())
 
 
 def _before_record(state: StateDescriptor) -> int:

@@ -19,11 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import RowBytes, empty_row_bytes, numbers_of, row_bytes_of, values_array
+from stateproc.codec.arrow_arrays import RowBytes, numbers_of, row_bytes_of, values_array
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
 from stateproc.model.operator_context import OperatorContext
 from stateproc.query_plans.rank_order import SortColumn
-from stateproc.readers.heap.reader import packed_entries
 from stateproc.readers.key_decoder import decode_keys
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
@@ -31,8 +30,9 @@ from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.collections import ListOf
 from stateproc.serializers.table.serializers import RowData
 from stateproc.writers.formats.entry_batches import gather
-from stateproc.writers.rewrite.partner_numbers import as_one, in_large_batches, with_values
+from stateproc.writers.rewrite.entries_by_key import as_one, in_large_batches
 from stateproc.writers.rewrite.rekey import Rekey, rekey
+from stateproc.writers.rewrite.row_selection import raw_entries, with_column
 from stateproc.writers.rewrite.transform import exact_read_options
 
 _MARK = 1
@@ -115,7 +115,7 @@ class RankLimit:
         kept[order] = np.clip(self.last - before, 0, in_order)
         observe(int((sizes - kept).sum()))
         if (kept < sizes).any():
-            entries = with_values(entries, self._cut(values, sizes, kept))
+            entries = with_column(entries, "value", self._cut(values, sizes, kept))
             entries = entries.filter(values_array((kept > 0) | (sizes == 0)))
         if len(entries):
             yield entries
@@ -133,10 +133,7 @@ class RankLimit:
 
     def _places(self, entries: pa.RecordBatch, runs: Longs) -> list[Longs]:
         """Return for each column of the sort key the place of each entry by it."""
-        groups = numbers_of(entries.column(KEY_GROUP)).astype(np.int32, copy=False)
-        stored = packed_entries(
-            groups, row_bytes_of(entries.column("key")), empty_row_bytes(len(entries)), "<raw entries>"
-        )
+        stored = raw_entries(entries, values=False)
         decoded = pa.Table.from_batches(list(decode_keys([stored], self.state, self.context, user_keys=True)))
         found: list[Longs] = []
         for number, column in enumerate(self.order):
@@ -168,9 +165,10 @@ class RankLimit:
         data, stops = values.data.copy(), values.offsets[1:].copy()
         at = np.flatnonzero((kept < sizes) & (kept > 0))
         ends = values.offsets[:-1][at] + _MARK + _SIZE
+        lasts, going = stops[at], np.arange(len(at))
         for number in range(int(kept[at].max()) if len(at) else 0):
-            going = np.flatnonzero(kept[at] > number)
-            ends[going] = self._after_row(data, ends[going], stops[at][going])
+            going = going[kept[at[going]] > number]  # As few as are left: the steps are as many as rows stay.
+            ends[going] = self._after_row(data, ends[going], lasts[going])
         counts = kept[at].astype(">i4").view(np.uint8).reshape(len(at), _SIZE)
         data[values.offsets[:-1][at][:, None] + np.arange(_MARK, _MARK + _SIZE)] = counts
         stops[at] = ends

@@ -88,17 +88,17 @@ class SelectedEntries:
         some = (np.diff(offsets) > 0) | (np.diff(self._offsets) == 0)
         lists = delimited(take_rows(self._items, np.flatnonzero(kept)), offsets)
         entries = self.batch.filter(values_array(some))
-        return _with_column(entries, "value", take_rows(lists, np.flatnonzero(some)))
+        return with_column(entries, "value", take_rows(lists, np.flatnonzero(some)))
 
     def with_values(self, values: RowBytes) -> pa.RecordBatch:
         """Return the entries with other values; of lists, of their elements: as many as `values` has."""
         if self._offsets is not None:
             values = delimited(values, self._offsets)
-        return _with_column(self.batch, "value", values)
+        return with_column(self.batch, "value", values)
 
     def with_keys(self, keys: RowBytes) -> pa.RecordBatch:
         """Return the entries with other keys."""
-        return _with_column(self.batch, "key", keys)
+        return with_column(self.batch, "key", keys)
 
 
 def raw_entries(batch: pa.RecordBatch, values: bool = True) -> RawEntries:
@@ -108,7 +108,8 @@ def raw_entries(batch: pa.RecordBatch, values: bool = True) -> RawEntries:
     return packed_entries(groups, row_bytes_of(batch.column("key")), stored, "<raw entries>")
 
 
-def _with_column(batch: pa.RecordBatch, name: str, values: RowBytes) -> pa.RecordBatch:
+def with_column(batch: pa.RecordBatch, name: str, values: RowBytes) -> pa.RecordBatch:
+    """Return entries with other keys or values."""
     return batch.set_column(batch.schema.get_field_index(name), name, values.to_arrow())
 
 
