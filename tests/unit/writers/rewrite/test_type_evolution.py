@@ -177,6 +177,9 @@ REFUSED: list[tuple[str, list[Any], str, dict[str, str], list[str], str]] = [
     (ORDER, [ONE], "Pojo acme.Order {id: Integer}", {}, ["value.name = 'x'"], r"name"),
     (ORDER, [ONE], "Pojo acme.Order {id: Integer}", {}, ["value.id = value.nothing"], r"nothing"),
     (ORDER, [ONE], "Pojo acme.Order {id: Integer}", {}, ["value.id = value.name"], r"does not fit"),
+    # Said before rows are read, also of what is null in all of them.
+    (ORDER, [ONE], "Pojo acme.Order {id: Integer, name: String}", {}, ["value.name = CAST(NULL AS INTEGER)"],
+     r"set: value\.name: int32 does not fit string .*CAST\(… AS VARCHAR\)"),
     (ORDER, [ONE], "Pojo acme.Order {id: Integer}", {}, ["value.id = 1", "value.id = 2"], r"set twice"),
     (ORDER, [ONE], "Pojo acme.Order {id: Integer}", {}, ["value = NULL"], r"a state has no null"),
     (f"List<{ORDER}>", [[ONE]], "List<Pojo acme.Order {note: String}>", {}, [], r"does not have: value\.note"),
