@@ -58,7 +58,7 @@ def test_a_job_without_kryo_restores_on_every_release(release: str) -> None:
 
 @pytest.mark.parametrize("case", [one for one in case_snapshots() if one.case == "sql-accumulators"], ids=str)
 def test_lists_in_accumulators_are_the_same_objects_in_flink_2(case: CaseSnapshot) -> None:
-    """Those of ARRAY_AGG, LAG and LEAD are RAW: their serializer is a Java object, which holds no ExecutionConfig."""
+    """Those of ARRAY_AGG and LAG are RAW: their serializer is a Java object, which holds no ExecutionConfig."""
     check = stateproc.open(case.path).check(flink_version="2.3")
     assert check.verdict is Verdict.AS_IS, check.reasons
     found = {operator.uid for operator in check.operators if "accState" in {state.name for state in operator.states}}
