@@ -390,7 +390,7 @@ class SavepointWriter(SinkEdits):
     def _count_partners(self, operator: ExistingOperator, pair: Pair) -> None:
         """Give rows of a join of another type the numbers of their partners, or take these away."""
         names = operator.header.names
-        for change, side in zip(partner_changes(pair.old, pair.new), ("right", "left"), strict=False):
+        for change, side in zip(partner_changes(pair.old, pair.new, pair.columns), ("right", "left"), strict=False):
             if change is not None and f"{change.side}-records" in names:
                 other = f"{side}-records"
                 operator.edits.partners[f"{change.side}-records"] = change, other if other in names else None

@@ -11,13 +11,10 @@ from dataclasses import dataclass
 
 from stateproc.errors import InvalidOption
 from stateproc.query_plans.deduplication import keeps_no_rows, kept_row
-from stateproc.query_plans.join_types import partner_changes
+from stateproc.query_plans.join_types import other_rows, partner_changes
 from stateproc.query_plans.node_definitions import join_type
 from stateproc.query_plans.plan_file import PlanNode
 from stateproc.query_plans.rank_order import RANKED_STATE, has_all_ranks, last_rank, shows_ranks
-
-_SNAPSHOTS = {True: "new snapshot", False: "old snapshot"}
-"""Where the numbers of partners are, if rows get or lose them."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +41,9 @@ class OtherResults:
 
 def other_results(old: PlanNode, new: PlanNode) -> OtherResults | None:
     """Return what a node that goes on would have emitted otherwise; None if it is nothing."""
-    partners = [one for one in partner_changes(old, new) if one is not None]
-    if partners:
-        states = ", ".join(f"{one.side}-records of the {_SNAPSHOTS[one.on]}" for one in partners)
-        rows = [one.words for one in partners]
-        return OtherResults(join_type(old), join_type(new), rows, f"these rows, which have 0 associations ({states})")
+    joined = other_rows(old, new)
+    if joined is not None:
+        return OtherResults(join_type(old), join_type(new), joined.words, joined.found)
     was_kept, is_kept = kept_row(old), kept_row(new)
     if was_kept is not None and is_kept is not None and was_kept != is_kept:
         counts = ["of each key the row that was emitted counts as the only one before"]
@@ -87,12 +82,10 @@ def refuse_other_results(old: PlanNode, new: PlanNode, uid: str, *, keeps: bool)
     if found is None:
         return
     what = f"{new.label} ({uid}) was {found.before} and is {found.after}"
-    is_counted = any(one is not None and one.on for one in partner_changes(old, new))
-    if is_counted and new.at("joinSpec", "nonEquiCondition") is not None:
-        raise InvalidOption(
-            f"{what}: it has a condition beside its keys, and only Flink knows which rows are partners by it",
-            advice=f"let the join begin without state: --empty {uid}",
-        )
+    try:
+        partner_changes(old, new)
+    except InvalidOption as error:
+        raise InvalidOption(f"{what}: {error.message}", advice=f"{error.advice} {uid}") from error
     if keeps_no_rows(old) and not keeps_no_rows(new):
         raise InvalidOption(
             f"{what}: by processing time only the keys of first rows are kept, so that these could not be taken back",

@@ -5,8 +5,9 @@
     RIGHT              the right one
     FULL               both
 
-Rows of these are emitted without a partner, too, so that the join has to know when the last one is gone. If a join gets
-another type, the rows stay and the numbers come or go. What it has emitted before cannot be taken back.
+Rows of these are emitted without a partner, too, or by whether they have one (SEMI: IN, EXISTS; ANTI: NOT EXISTS), so
+that the join has to know when the last one is gone. If a join gets another type, the rows stay and the numbers come or
+go. What it has emitted before cannot be taken back.
 
 Sources: StreamingJoinOperator, StreamingSemiAntiJoinOperator of org.apache.flink.table.runtime.operators.join.stream,
 and JoinRecordStateViews, OuterJoinRecordStateViews of its state.
@@ -14,9 +15,10 @@ and JoinRecordStateViews, OuterJoinRecordStateViews of its state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from stateproc.query_plans.join_conditions import join_condition
 from stateproc.query_plans.node_definitions import JOIN, join_type
 from stateproc.query_plans.plan_file import PlanNode
 
@@ -25,7 +27,24 @@ OUTER: Mapping[str, tuple[bool, bool]] = {
     "SEMI": (True, False), "ANTI": (True, False),
 }  # fmt: skip
 """Type of a join → of which inputs rows are emitted without a partner, or by whether they have one."""
+_ALONE: Mapping[str, tuple[bool, bool]] = {**OUTER, "SEMI": (False, False)}
+"""Type of a join → of which inputs rows without a partner are emitted."""
 _SIDES = ("left", "right")
+
+
+@dataclass(frozen=True)
+class PartnerCondition:
+    """Which rows under one key of the join are partners.
+
+    Attributes:
+        sql: The condition, over columns of both.
+        own: The name in it of each column of the row whose partners are counted, and its position in the new row.
+        others: The same of columns of the other input, and their positions in the rows as they were.
+    """
+
+    sql: str
+    own: tuple[tuple[str, int], ...]
+    others: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -36,26 +55,96 @@ class PartnerChange:
         side: The input: left or right.
         on: Whether rows get the number, or lose it.
         null_keys: Positions of columns of the join's key of which a null has no partner.
+        condition: Which rows of one key are partners, if not all are.
     """
 
     side: str
     on: bool
     null_keys: tuple[int, ...] = ()
-
-    @property
-    def words(self) -> str:
-        """What it means for the results."""
-        rows = f"rows of the {self.side} input without a partner"
-        return f"{rows} were not emitted" if self.on else f"{rows} stay emitted"
+    condition: PartnerCondition | None = None
 
 
-def partner_changes(old: PlanNode, new: PlanNode) -> tuple[PartnerChange | None, ...]:
-    """Return what becomes of the numbers of each input of a join that gets another type; nothing for other nodes."""
+def partner_changes(
+    old: PlanNode, new: PlanNode, columns: Sequence[Sequence[int | None]] | None = None
+) -> tuple[PartnerChange | None, ...]:
+    """Return what becomes of the numbers of each input of a join that gets another type; nothing for other nodes.
+
+    Args:
+        old: The node as it was.
+        new: The node as it will be.
+        columns: Of each input for each new column the position of the old one (`Pair.columns`); None if all stay.
+
+    Raises:
+        InvalidOption: Numbers would be counted by a condition that only Flink computes.
+    """
     if old.kind != JOIN or join_type(old) == join_type(new):
         return ()
     before, after = OUTER[join_type(old)], OUTER[join_type(new)]
     filtered = tuple(at for at, is_filtered in enumerate(new.items("joinSpec", "filterNulls")) if is_filtered is True)
     return tuple(
-        None if was == now else PartnerChange(side, now, filtered)
-        for side, was, now in zip(_SIDES, before, after, strict=True)
+        None if was == now else PartnerChange(side, now, filtered, _condition(new, at, columns) if now else None)
+        for at, (side, was, now) in enumerate(zip(_SIDES, before, after, strict=True))
     )
+
+
+def _condition(node: PlanNode, side: int, columns: Sequence[Sequence[int | None]] | None) -> PartnerCondition | None:
+    """Return which rows of the other input are partners of the rows of one; None for all of one key."""
+    found = join_condition(node)
+    if found is None:
+        return None
+    own, others = (
+        [(f"{_SIDES[at]}_{position}", position) for position in found.columns[at]] for at in (side, 1 - side)
+    )
+    if columns is not None:
+        stored = [(name, columns[1 - side][position]) for name, position in others]
+        # What a condition is over both queries have: else they had different ones.
+        others = [(name, position) for name, position in stored if position is not None]
+    return PartnerCondition(found.sql, tuple(own), tuple(others))
+
+
+@dataclass(frozen=True)
+class OtherRows:
+    """What a join that gets another type had emitted, or had not.
+
+    Attributes:
+        words: Which rows were not emitted, or stay emitted.
+        found: The states with these rows, by the numbers of their partners.
+    """
+
+    words: tuple[str, ...]
+    found: str
+
+
+def other_rows(old: PlanNode, new: PlanNode) -> OtherRows | None:
+    """Return what a join that gets another type had emitted, or had not; None for other nodes."""
+    if old.kind != JOIN or join_type(old) == join_type(new):
+        return None
+    was, now = join_type(old), join_type(new)
+    alone = [
+        f"rows of the {side} input without a partner " + ("were not emitted" if after else "stay emitted")
+        for side, before, after in zip(_SIDES, _ALONE[was], _ALONE[now], strict=True)
+        if before != after
+    ]
+    partnered = _partnered(was, now)
+    words = (*alone, *([partnered] if partnered else []))
+    sides = [side for at, side in enumerate(_SIDES) if _ALONE[was][at] != _ALONE[now][at] or (at == 0 and partnered)]
+    states = ", ".join(f"{side}-records of the {_snapshot(now, side)} snapshot" for side in sides)
+    numbers = "their number of associations says which" if partnered else "which have 0 associations"
+    return OtherRows(words, f"these rows, {numbers} ({states})")
+
+
+def _snapshot(now: str, side: str) -> str:
+    """Return which snapshot has the numbers of an input's rows."""
+    return "new" if OUTER[now][_SIDES.index(side)] else "old"
+
+
+def _partnered(was: str, now: str) -> str:
+    """Return what a join had emitted of rows of its left input with a partner, or had not; empty if it is the same."""
+    rows = "rows of the left input with a partner"
+    if was == "ANTI":
+        return f"{rows} were not emitted"
+    if now == "ANTI":
+        return f"{rows} stay emitted"
+    if now == "SEMI":
+        return f"{rows} stay emitted with each of these"
+    return f"{rows} were emitted once, and not with each of these" if was == "SEMI" else ""

@@ -52,7 +52,7 @@ TTL_OPTION = "table.exec.state.ttl"
 _UID_OPTIONS = ("table.exec.uid.format", "table.exec.uid.generation")
 _UNIQUE_KEYS = ("leftUpsertKeys", "rightUpsertKeys", "leftUniqueKeys", "rightUniqueKeys")
 _OF_ONE_SIDE = ("SEMI", "ANTI")
-_OF_BOTH_SIDES = ("INNER", "LEFT", "RIGHT", "FULL")
+_JOIN_TYPES = ("INNER", "LEFT", "RIGHT", "FULL", *_OF_ONE_SIDE)
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ def _join(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     columns = _columns_of_sides(rows, spec, inputs)
     rest = [unique, _rest(node, "joinSpec", *_UNIQUE_KEYS)]
     made = _keeper(rows, columns, rest, inputs)
-    if join_type(node) not in _OF_BOTH_SIDES:
+    if join_type(node) not in _JOIN_TYPES:
         return made
     any_type = _text(node.kind, [one.rows for one in inputs], {**traced, "joinType": None}, rest)
     return replace(made, any_results=any_type)

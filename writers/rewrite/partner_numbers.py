@@ -4,15 +4,15 @@
     record                the row (RowDataSerializer), or of an input without a unique key how often it is there (i32)
     of an outer input     Tuple2: record, number of partners (i32)
 
-Partners of a row are the rows of the other input under the same key of the join, each as often as it is there; a null
-in a column of the key may have none. Source: JoinRecordStateViews and OuterJoinRecordStateViews of
-org.apache.flink.table.runtime.operators.join.stream.state.
+Partners of a row are the rows of the other input under the same key of the join, each as often as it is there, and of
+these those for which its other condition is true; a null in a column of the key may have none. Source:
+JoinRecordStateViews and OuterJoinRecordStateViews of org.apache.flink.table.runtime.operators.join.stream.state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -30,13 +30,14 @@ from stateproc.model.operator import Operator
 from stateproc.query_plans.join_types import PartnerChange
 from stateproc.readers.error_context import placed
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
-from stateproc.serializers import Serializer, proxied_snapshot
+from stateproc.serializers import LayoutContext, Serializer, proxied_snapshot
 from stateproc.serializers.java.structs import TupleOf
 from stateproc.serializers.runtime.ttl import TtlSerializer
 from stateproc.serializers.table.serializers import RowData
 from stateproc.writers.formats.entry_batches import gather
 from stateproc.writers.rewrite.entries_by_key import added_up, in_large_batches
 from stateproc.writers.rewrite.merged_header import with_value_snapshot
+from stateproc.writers.rewrite.partner_pairs import KEY, NUMBER, counted_partners, row_columns
 from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits
 from stateproc.writers.rewrite.rekey import Rekey, rekey
 from stateproc.writers.rewrite.row_selection import with_column
@@ -57,6 +58,7 @@ class PartnerNumbers:
         other: Finds it in those of the other input; None if no row of that has come.
         partners: The entries of the other input in the same key groups, as they are stored; none if numbers go.
         expired: Drops those of the other input that are dropped in the same write, as they have expired.
+        context: How rows are decoded, of which a condition of the join is.
     """
 
     change: PartnerChange
@@ -65,6 +67,7 @@ class PartnerNumbers:
     other: Rekey | None
     partners: tuple[CarriedSplit, ...] = ()
     expired: TtlChange | None = None
+    context: LayoutContext = field(default_factory=LayoutContext)
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the entries (RAW_ENTRIES) with other values, in the same order. Raises CorruptSnapshot, MissingFile."""
@@ -96,17 +99,29 @@ class PartnerNumbers:
         return replace(state, value=types.Tuple(value, types.INT))
 
     def _numbers(self) -> pa.Table:
-        """Return how many rows of the other input are under each key of the join: columns ``key``, ``number``."""
-        numbers = None if self.other is None else added_up(self._rows_of_keys(self.other))
+        """Return how many rows of the other input are under each key of the join: columns ``key``, ``number``.
+
+        With a condition beside the keys a row for each of these, with its columns.
+        """
+        parts = None if self.other is None else self._rows_of_keys(self.other)
+        if parts is None or self.change.condition is None:
+            numbers = None if parts is None else added_up(parts)
+        else:
+            rows = list(parts)
+            numbers = pa.concat_tables(rows) if rows else None
         if numbers is None:
-            return pa.table({"key": pa.array([], pa.large_binary()), "number": pa.array([], pa.int64())})
-        return numbers.filter(pc.invert(self._have_no_partner(numbers.column("key").combine_chunks())))
+            return pa.table({KEY: pa.array([], pa.large_binary()), NUMBER: pa.array([], pa.int64())})
+        return numbers.filter(pc.invert(self._have_no_partner(numbers.column(KEY).combine_chunks())))
 
     def _rows_of_keys(self, other: Rekey) -> Iterator[pa.Table]:
         for split in self.partners:
             stored = split.read() if self.expired is None else self.expired.batches(split.read())
             for batch, found in other.decoded(stored):
-                yield pa.table({"key": found.cast(pa.large_binary()), "number": _rows_in(other.state, batch)})
+                condition = self.change.condition
+                columns = () if condition is None else condition.others
+                rows = row_columns(batch, other.state, self.context, columns) if columns and len(batch) else {}
+                if len(batch):
+                    yield pa.table({KEY: found.cast(pa.large_binary()), NUMBER: _rows_in(other.state, batch), **rows})
 
     def _have_no_partner(self, keys: pa.Array) -> pa.Array:
         """Return whether a column of each key is null by which nothing is joined."""
@@ -122,8 +137,12 @@ class PartnerNumbers:
     def _of(self, batch: pa.RecordBatch, numbers: pa.Table) -> RowBytes:
         """Return the number of partners of each entry, as it is stored."""
         parts = [found for _, found in self.keys.decoded([batch])]
-        at = pc.index_in(pa.concat_arrays(parts).cast(pa.large_binary()), value_set=numbers.column("key"))
-        found = pc.fill_null(numbers.column("number").take(at), 0)
+        keys, condition = pa.concat_arrays(parts).cast(pa.large_binary()), self.change.condition
+        if condition is None:
+            found = pc.fill_null(numbers.column(NUMBER).take(pc.index_in(keys, value_set=numbers.column(KEY))), 0)
+        else:
+            rows = row_columns(batch, self.state, self.context, condition.own) if condition.own else {}
+            found = counted_partners(pa.table({KEY: keys, **rows}), numbers, condition.sql, self.state.name)
         if len(found) and pc.max(found).as_py() > _MOST:
             raise UnsupportedSnapshot(
                 f"a row has more than {_MOST} partners",
@@ -217,7 +236,8 @@ def partner_numbers(
         _check(others, is_pair=isinstance(others.value, TupleOf))
         if split is not None:
             partners = tuple(carried_splits(operator, others.name, 0, key_groups=split.key_groups))
-    return PartnerNumbers(change, own, keys, other, partners, expired)
+    context = replace(operator.options.context, temporal="micros", tail=True)
+    return PartnerNumbers(change, own, keys, other, partners, expired, context)
 
 
 def _check(state: StateDescriptor, *, is_pair: bool) -> None:

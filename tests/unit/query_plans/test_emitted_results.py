@@ -12,6 +12,7 @@ import itertools
 import json
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from tests.helpers.planned_states import planned_job
 
 Json = dict[str, Any]
 PLAN: Json = json.loads((planned_job("2.3", "plain").path / "plan.json").read_text())
-TYPES = ("INNER", "LEFT", "RIGHT", "FULL")
+TYPES = ("INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI")
 TEXT = "🍵\0"
 # Join → the column of its left input by which it joins, that of the right one, and the rows of both. Rows that are
 # found by all of their columns have numbers.
@@ -67,26 +68,35 @@ def plan_of(uid: str, kind: str, *, lives: str = "0 ms", condition: Any = None) 
     return with_inputs(PLAN, node)
 
 
-def sides_of(uid: str, kind: str) -> dict[str, pa.Table]:
+def sides_of(uid: str, kind: str, holds: Callable[[Json, Json], bool] = lambda *_: True) -> dict[str, pa.Table]:
     """The rows of both inputs, with the numbers of their partners where the join's type needs them."""
     left_key, right_key, left, right = JOINS[uid]
     found = {}
-    for side, keep, own, key, others, by in (
-        ("left", OUTER[kind][0], left, left_key, right, right_key),
-        ("right", OUTER[kind][1], right, right_key, left, left_key),
+    for side, keep, own, others in (
+        ("left", OUTER[kind][0], left, right),
+        ("right", OUTER[kind][1], right, left),
     ):
         if keep:
             many = [row for row in others.to_pylist() for _ in range(row.get("count", 1))]
-            numbers = [sum(one is not None and row[by] == one for row in many) for one in own.column(key).to_pylist()]
+            pairs = [[(one, row) if side == "left" else (row, one) for row in many] for one in own.to_pylist()]
+            numbers = [
+                sum(
+                    one[left_key] is not None and one[left_key] == other[right_key] and holds(one, other)
+                    for one, other in each
+                )
+                for each in pairs
+            ]
             own = own.append_column("associations", pa.array(numbers, pa.int32()))
         found[f"{side}-records"] = own
     return found
 
 
-def filled(folder: Path, uid: str, kind: str, **options: Any) -> Path:
+def filled(
+    folder: Path, uid: str, kind: str, holds: Callable[[Json, Json], bool] = lambda *_: True, **options: Any
+) -> Path:
     """A savepoint of the join, whose states are filled from rows."""
     writer = SavepointWriter.new_savepoint(None).with_flink_version("2.3")
-    state = OperatorBootstrap.from_plan(plan_of(uid, kind, **options), uid, sides_of(uid, kind))
+    state = OperatorBootstrap.from_plan(plan_of(uid, kind, **options), uid, sides_of(uid, kind, holds))
     writer.with_operator(uid, state).write(folder)
     return folder
 
@@ -109,7 +119,7 @@ def test_rows_have_the_numbers_that_the_new_type_needs(uid: str, old: str, new: 
     evolved(source, uid, old, new).write(tmp_path / "new")
     found = rows_of(tmp_path / "new", uid)
     assert found == rows_of(filled(tmp_path / "wanted", uid, new), uid)
-    assert found != rows_of(source, uid)
+    assert (found == rows_of(source, uid)) is (OUTER[old] == OUTER[new])
 
 
 @pytest.mark.parametrize("uid", JOINS)
@@ -169,21 +179,114 @@ def test_the_plan_says_what_stays_emitted(tmp_path: Path) -> None:
     assert "--emitted keep" in str(e.value) and "--empty 71_join" in str(e.value)
 
 
-def test_a_condition_beside_the_keys_is_only_known_to_flink(tmp_path: Path) -> None:
-    condition = {"kind": "LITERAL", "value": True, "type": "BOOLEAN NOT NULL"}
-    source = filled(tmp_path / "old", "61_join", "FULL", condition=condition)
-    with pytest.raises(InvalidOption, match="was LEFT and is FULL: it has a condition beside its keys") as e:
+def ref(at: int, type_: str) -> Json:
+    return {"kind": "INPUT_REF", "inputIndex": at, "type": type_}
+
+
+def literal(value: Any, type_: str) -> Json:
+    return {"kind": "LITERAL", "value": value, "type": f"{type_} NOT NULL"}
+
+
+def call(name: str, *operands: Json, type_: str = "BOOLEAN") -> Json:
+    return {"kind": "CALL", "internalName": f"${name}$1", "operands": list(operands), "type": type_}
+
+
+# Join, its condition beside the keys, and whether a row of the left input and one of the right are partners by it.
+BESIDE: tuple[tuple[str, Json, Callable[[Json, Json], bool]], ...] = (
+    ("61_join", call(">", ref(3, "DOUBLE"), literal(0, "INT")), lambda left, right: (right["paid"] or 0) > 0),
+    ("61_join", call("NOT", call("<>", ref(2, "STRING"), literal("cash", "CHAR(4)"))),
+     lambda left, right: right["payer"] == "cash"),
+    ("71_join", call("<", ref(0, "BIGINT"), literal(2, "INT")), lambda left, right: left["id"] < 2),
+    ("47_join", call("OR", call("IS NULL", ref(1, "STRING")), call("=", ref(1, "STRING"), literal("Ada", "CHAR(3)")),
+                     call("<=", ref(0, "BIGINT"), ref(3, "BIGINT"))),
+     lambda left, right: left["name"] in (None, "Ada") or left["customer"] <= right["shop"]),
+    ("47_join", literal(True, "BOOLEAN"), lambda left, right: True),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new"), [("INNER", "FULL"), ("LEFT", "RIGHT"), ("INNER", "SEMI"), ("SEMI", "FULL")])
+@pytest.mark.parametrize("number", range(len(BESIDE)))
+def test_partners_are_counted_by_the_condition_beside_the_keys(number: int, old: str, new: str, tmp_path: Path) -> None:
+    uid, condition, holds = BESIDE[number]
+    source = filled(tmp_path / "old", uid, old, holds, condition=condition)
+    evolved(source, uid, old, new, condition=condition).write(tmp_path / "new")
+    found = rows_of(tmp_path / "new", uid)
+    assert found == rows_of(filled(tmp_path / "wanted", uid, new, holds, condition=condition), uid)
+    assert found != rows_of(filled(tmp_path / "all", uid, new), uid) or number == len(BESIDE) - 1
+
+
+# What DuckDB may compute otherwise than Flink, and what is said of it.
+ONLY_FLINK: tuple[tuple[Json, str], ...] = (
+    (call(">", call("+", ref(0, "BIGINT"), ref(1, "BIGINT"), type_="BIGINT"), ref(1, "BIGINT")), "a call of +"),
+    (call("LIKE", ref(2, "STRING"), literal("a%", "CHAR(2)")), "a call of LIKE"),
+    (call(">", ref(3, "DOUBLE"), ref(0, "BIGINT")), "a comparison of DOUBLE and BIGINT"),
+    (call(">", ref(3, "FLOAT"), literal(1, "INT")), "a comparison of FLOAT and INT NOT NULL"),
+    (call(">", ref(3, "DOUBLE"), literal(1.5, "DECIMAL(2, 1)")), r"a comparison of DOUBLE and DECIMAL\(2, 1\)"),
+    (call(">", ref(3, "DECIMAL(38, 0)"), ref(3, "DECIMAL(38, 2)")), "a comparison of DECIMAL"),
+    (call("<", ref(3, "BOOLEAN"), ref(3, "BOOLEAN")), "a comparison of BOOLEAN and BOOLEAN"),
+    (call("<", ref(3, "TIMESTAMP(9)"), ref(3, "TIMESTAMP(9)")), "a time with nanoseconds"),
+    (call("<", ref(3, "BYTES"), ref(3, "BYTES")), "a value of the type BYTES"),
+    (call("IS NULL", ref(3, "ARRAY<INT>")), "a value of the type ARRAY<INT>"),
+    (call("<", ref(3, "TIMESTAMP(3)"), literal("2026-01-01 00:00:00", "TIMESTAMP(3)")), "a literal of the type TIMEST"),
+    (call("=", ref(2, "STRING"), literal(None, "STRING")), "a literal of the type STRING"),
+    (call("=", ref(2, "STRING"), literal("\0", "CHAR(1)")), "a literal of the type CHAR"),
+    (call("=", ref(3, "DECIMAL(20, 2)"), literal(1.25, "DECIMAL(20, 2)")), "a literal of the type DECIMAL"),
+    (call(">", call("CAST", ref(2, "STRING"), type_="INT"), literal(1, "INT")), "a cast from STRING to INT"),
+    (call(">", call("CAST", ref(3, "DOUBLE"), type_="INT"), literal(1, "INT")), "a cast from DOUBLE to INT"),
+    (ref(0, "BIGINT"), "a value of the type BIGINT"),
+    (call("AND", ref(0, "BIGINT"), ref(0, "BIGINT")), "a value of the type BIGINT"),
+    ({"kind": "FIELD_ACCESS", "name": "a", "type": "INT"}, "an expression of the kind FIELD_ACCESS"),
+    ({"kind": "CALL", "class": "my.Function", "operands": [], "type": "BOOLEAN"}, "a call of my.Function"),
+)
+
+
+@pytest.mark.parametrize("number", range(len(ONLY_FLINK)))
+def test_a_condition_that_only_flink_computes(number: int, tmp_path: Path) -> None:
+    condition, words = ONLY_FLINK[number]
+    source = filled(tmp_path / "old", "61_join", "LEFT", condition=condition)
+    what = "was LEFT and is FULL: its condition beside its keys has "
+    with pytest.raises(InvalidOption, match=f"{what}{words}.*, and only Flink knows") as e:
         evolved(source, "61_join", "LEFT", "FULL", condition=condition)
     assert "--empty 61_join" in str(e.value)
-    # What is only left out need not be counted.
+
+
+def test_numbers_that_are_left_out_need_no_condition(tmp_path: Path) -> None:
+    condition = ONLY_FLINK[0][0]
+    source = filled(tmp_path / "old", "61_join", "FULL", condition=condition)
     evolved(source, "61_join", "FULL", "INNER", condition=condition).write(tmp_path / "new")
     assert rows_of(tmp_path / "new", "61_join") == rows_of(filled(tmp_path / "wanted", "61_join", "INNER"), "61_join")
 
 
-def test_a_semi_join_is_another_one(tmp_path: Path) -> None:
-    source = filled(tmp_path / "old", "61_join", "INNER")
-    with pytest.raises(InvalidOption, match="would begin without state: 61_join"):
-        evolved(source, "61_join", "INNER", "SEMI")
+# Types of a join → what the user has to know of the results from before.
+WITH, WITHOUT = "rows of the left input with a partner", "rows of the left input without a partner"
+LEFT_OF = {at: f"left-records of the {at} snapshot" for at in ("old", "new")}
+SAID = {
+    ("INNER", "SEMI"): ((f"{WITH} stay emitted with each of these",), "new"),
+    ("INNER", "ANTI"): ((f"{WITHOUT} were not emitted", f"{WITH} stay emitted"), "new"),
+    ("LEFT", "SEMI"): ((f"{WITHOUT} stay emitted", f"{WITH} stay emitted with each of these"), "new"),
+    ("LEFT", "ANTI"): ((f"{WITH} stay emitted",), "new"),
+    ("SEMI", "INNER"): ((f"{WITH} were emitted once, and not with each of these",), "old"),
+    ("SEMI", "ANTI"): ((f"{WITHOUT} were not emitted", f"{WITH} stay emitted"), "new"),
+    ("ANTI", "SEMI"): ((f"{WITHOUT} stay emitted", f"{WITH} were not emitted"), "new"),
+    ("ANTI", "LEFT"): ((f"{WITH} were not emitted",), "new"),
+    ("ANTI", "RIGHT"): (
+        (f"{WITHOUT} stay emitted", "rows of the right input without a partner were not emitted",
+         f"{WITH} were not emitted"), "old",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new"), SAID)
+def test_what_the_results_from_before_are(old: str, new: str, tmp_path: Path) -> None:
+    """Also where the state stays as it is, byte for byte."""
+    (words, at), source = SAID[old, new], filled(tmp_path / "old", "61_join", old)
+    plan = str(evolved(source, "61_join", old, new).plan())
+    assert f"{old} → {new} ({', '.join(words)})" in plan, plan
+    with pytest.raises(InvalidOption, match=f"was {old} and is {new}, so that") as e:
+        SavepointWriter.from_existing_savepoint(None, str(source)).evolve(
+            plan_of("61_join", old), plan_of("61_join", new)
+        )
+    assert f"their number of associations says which ({LEFT_OF[at]}" in str(e.value)
 
 
 def test_rows_are_deleted_in_a_write_of_their_own(tmp_path: Path) -> None:

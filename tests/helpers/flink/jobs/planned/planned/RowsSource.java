@@ -6,6 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.time.Instant;
+import java.time.LocalDate;
 import java.time.LocalDateTime;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -92,6 +93,10 @@ public class RowsSource extends LegacySource<RowData> {
                 return Float.valueOf(text);
             case DOUBLE:
                 return Double.valueOf(text);
+            case BOOLEAN:
+                return Boolean.valueOf(text);
+            case DATE:
+                return LocalDate.parse(text);
             case VARBINARY:
                 return text.getBytes(StandardCharsets.UTF_8);
             case DECIMAL:
