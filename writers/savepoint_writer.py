@@ -23,7 +23,7 @@ from stateproc.query_plans.plan_comparison import TimeToLive
 from stateproc.query_plans.plan_matching import Pair
 from stateproc.query_plans.query_evolution import query_evolution
 from stateproc.query_plans.rank_order import RANKED_STATE, limited_ranks
-from stateproc.query_plans.row_conversion import RowConversion, input_of, is_known
+from stateproc.query_plans.row_conversion import RowConversion, input_of, is_known, names_in_keys
 from stateproc.readers.state_names import rows_in
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.serializers import RowData
@@ -50,7 +50,7 @@ from stateproc.writers.rewrite.key_evolution import WiderKey
 from stateproc.writers.rewrite.kind_evolution import KINDS
 from stateproc.writers.rewrite.operator_row_edits import refuse_flatten
 from stateproc.writers.rewrite.rekey import HashCodes
-from stateproc.writers.rewrite.row_columns import row_change
+from stateproc.writers.rewrite.row_columns import row_change, with_names
 from stateproc.writers.rewrite.source_moves import (
     consumed_partitions,
     consumed_shards,
@@ -377,11 +377,15 @@ class SavepointWriter(SinkEdits):
                     f"rows of {pair.old.label} in a state that is not known, so that they cannot get other columns",
                     advice="let the operator begin without state: --empty UID, with its uid in the new plan",
                 ).at(operator=operator.operator.display, state=name)
-            type_ = state.user_key if conversion is not None and conversion.as_keys else state.value
-            if conversion is None or type_ is None or state.kind.is_queue:
+            names = () if side is None else names_in_keys(pair.new, side)
+            is_key = conversion is not None and conversion.as_keys
+            type_ = state.user_key if is_key else state.value
+            if type_ is None or state.kind.is_queue:
                 continue
             try:
-                change = row_change(type_, conversion)
+                change = None if conversion is None else row_change(type_, conversion, names)
+                if names and not is_key and state.user_key is not None:
+                    operator.edits.set_key_names(name, state.user_key, with_names(state.user_key, names))
             except InvalidOption as error:
                 raise error.at(operator=operator.operator.display, state=name) from error
             if change is not None:

@@ -31,7 +31,7 @@ from stateproc.query_plans.plan_tables import (
 )
 from stateproc.query_plans.rank_order import last_rank
 
-CALC, JOIN = "stream-exec-calc", "stream-exec-join"
+CALC, JOIN, MULTI_JOIN = "stream-exec-calc", "stream-exec-join", "stream-exec-multi-join"
 GROUPS, WINDOWS = "groups", "windows"
 _GLOBAL = {"stream-exec-global-group-aggregate": GROUPS, "stream-exec-global-window-aggregate": WINDOWS}
 _GROUP_WINDOWS = "stream-exec-group-window-aggregate"
@@ -92,7 +92,7 @@ def definition(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
     """
     define, number = _DEFINED.get(node.kind, (None, 0))
     try:
-        made = None if define is None or len(inputs) != number else define(node, inputs)
+        made = None if define is None or number not in (len(inputs), _ANY_NUMBER) else define(node, inputs)
         return _opaque(node, inputs) if made is None else made
     except RecursionError as error:
         raise node.error("an expression is too deep") from error
@@ -270,6 +270,56 @@ def _columns_of_sides(rows: str, spec: Any, inputs: Sequence[Definition]) -> lis
     """Return the columns of a node that returns those of its inputs; ``spec``: of a join."""
     sides = inputs[:1] if isinstance(spec, dict) and spec.get("joinType") in _OF_ONE_SIDE else inputs
     return [_text(rows, side, column) for side, one in enumerate(sides) for column in one.columns]
+
+
+def _multi_join(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
+    """The state has the rows of each input, by what it is joined by, and a unique key or all columns (`key_names`)."""
+    attributes, unique = node.at("joinAttributeMap") or {}, node.items("inputUniqueKeys")
+    many = [*attributes.values(), *unique] if isinstance(attributes, dict) else [None]
+    if len(unique) != len(inputs) or not all(isinstance(one, list) for one in many):
+        return None
+    if not all(isinstance(pair, dict) for pairs in attributes.values() for pair in pairs):
+        return None
+    names = ("joinTypes", "joinConditions", "multiJoinCondition", "joinAttributeMap", "inputUniqueKeys")
+    columns = _Columns(tuple(column for one in inputs for column in one.columns))
+    traced = _traced(node, [node.at(name) for name in names[:3]], columns)
+    joined = {number: [_joined_columns(node, inputs, pair) for pair in pairs] for number, pairs in attributes.items()}
+    keys = [[_all_at(node, one.columns, key) for key in many] for one, many in zip(inputs, unique, strict=True)]
+    rows = _text(node.kind, [one.rows for one in inputs], traced, joined)
+    made = _keeper(rows, _columns_of_sides(rows, None, inputs), [keys, _rest(node, *names)], inputs)
+    return replace(made, state=_text(made.state, [key_names(node, number) for number in range(len(inputs))]))
+
+
+def _joined_columns(node: PlanNode, inputs: Sequence[Definition], pair: Any) -> list[Any]:
+    """Return what one column of an input is joined by: the numbers of both inputs, and the columns."""
+    found: list[Any] = []
+    for side in _SIDES:
+        number, position = (pair.get(f"{side}{part}") for part in ("InputId", "FieldIndex"))
+        known = type(number) is int and 0 <= number < len(inputs)
+        found.append([number, _at(node, inputs[number].columns, position) if known else None])
+    return found
+
+
+def joined_by(node: PlanNode, number: int) -> tuple[int, ...]:
+    """Return the positions of the columns by which an input of a multi-join is joined to those before it."""
+    pairs = node.items("joinAttributeMap", str(number)) if number else []
+    found = [one.get("rightFieldIndex") for one in pairs if isinstance(one, dict)]
+    return tuple(one for one in found if type(one) is int)
+
+
+def key_names(node: PlanNode, number: int) -> tuple[tuple[str, ...], ...]:
+    """Return the names of the rows in the keys under which a multi-join keeps an input's rows.
+
+    Of all inputs but the first a key consists of what the input is joined by and of its unique key, which has no names,
+    or all of its columns. Flink reads no state whose keys have rows of other names. Source: MultiJoinStateViews,
+    AttributeBasedJoinKeyExtractor.
+    """
+    joined, unique, names = joined_by(node, number), node.items("inputUniqueKeys"), node.input(number)
+    keys = unique[number] if number < len(unique) else []
+    if not joined or any(set(key) <= set(joined) for key in keys):
+        return ()
+    first = tuple(f"{name}_key" for name in node.chosen(names, list(joined)))
+    return (first,) if keys else (first, names)
 
 
 def _unique_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
@@ -542,6 +592,7 @@ def _all_at(node: PlanNode, before: Sequence[str], positions: Any) -> tuple[str,
 
 _OF_RANKS_SHOWN = ("outputRowNumber", "generateUpdateBefore")
 _RANKS = ("stream-exec-rank", "stream-exec-sort-limit", "stream-exec-limit")
+_ANY_NUMBER = -1
 _DEFINED: Mapping[str, tuple[Callable[[PlanNode, Sequence[Definition]], Definition | None], int]] = {
     SCAN: (_scan, 0),
     CALC: (_calc, 1),
@@ -549,6 +600,7 @@ _DEFINED: Mapping[str, tuple[Callable[[PlanNode, Sequence[Definition]], Definiti
     **dict.fromkeys(AGGREGATES, (_aggregate, 1)),
     **dict.fromkeys((name.replace("global", "local") for name in _GLOBAL), (_local_aggregate, 1)),
     JOIN: (_join, 2),
+    MULTI_JOIN: (_multi_join, _ANY_NUMBER),
     SINK: (_materialized, 1),
     "stream-exec-window-table-function": (_windows_of_rows, 1),
     **dict.fromkeys(WAITING_ROWS, (_waiting_rows, 1)),

@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stateproc.errors import InvalidOption
-from stateproc.query_plans.node_definitions import TRACED, TTL_OPTION, WAITING_JOINS, WAITING_ROWS, is_on
+from stateproc.query_plans.node_definitions import (
+    MULTI_JOIN,
+    TRACED,
+    TTL_OPTION,
+    WAITING_JOINS,
+    WAITING_ROWS,
+    is_on,
+    joined_by,
+)
 from stateproc.query_plans.over_aggregates import over_order
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, invalid_plan, row_type_names, row_type_types
 from stateproc.query_plans.plan_lineage import in_order
@@ -198,6 +206,9 @@ def operator_key(node: PlanNode) -> list[tuple[int, int]]:
     """Return by which columns a node's operator is keyed: the number of the input, and the position."""
     lists = [(0, primary_key(node))] if node.kind == SINK else [(0, node.items(*path)) for path in _KEYS]
     lists += [(index, node.items(*path, f"{side}Keys")) for path in _JOINS for index, side in enumerate(_SIDES)]
+    if node.kind == MULTI_JOIN:
+        given = [one.get("requiredDistribution") for one in node.items("inputProperties") if isinstance(one, dict)]
+        lists += [(index, (one or {}).get("keys") or []) for index, one in enumerate(given)]
     return [(index, at) for index, positions in lists for at in positions]
 
 
@@ -216,10 +227,18 @@ def found_by(node: PlanNode) -> list[tuple[int, int]]:
     for index, side in enumerate(_SIDES):
         unique = [*node.items(f"{side}UpsertKeys"), *node.items(f"{side}UniqueKeys")]
         lists += [(index, positions) for positions in unique]
+    if node.kind == MULTI_JOIN:
+        lists += [(index, one) for index, many in enumerate(node.items("inputUniqueKeys")) for one in many]
+        lists += [(index, list(joined_by(node, index))) for index in range(len(node.sources))]
     return [(index, at) for index, positions in lists for at in positions]
 
 
 _SIDES = ("left", "right")
+
+
+def input_names(number: int) -> tuple[str, ...]:
+    """Return how so many inputs of a node are called: of joins left and right, of a multi-join by their numbers."""
+    return _SIDES if number == len(_SIDES) else tuple(f"input-{at}" for at in range(number))
 
 
 _MILLISECONDS = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -267,7 +286,7 @@ def time_words(times: Sequence[TimeToLive | None]) -> list[str]:
     words = [None if one is None else one.words for one in times]
     if len(set(words)) == 1:
         return [words[0]] if words[0] else []
-    return [f"{side}: {text}" for side, text in zip(("left", "right"), words, strict=False) if text]
+    return [f"{side}: {text}" for side, text in zip(input_names(len(words)), words, strict=True) if text]
 
 
 def _times_of(node: PlanNode) -> list[Any]:

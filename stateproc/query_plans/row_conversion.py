@@ -16,9 +16,9 @@ from typing import Any
 from stateproc.errors import InvalidOption, not_found
 from stateproc.query_plans.aggregate_views import is_view
 from stateproc.query_plans.deduplication import keeps_no_rows
-from stateproc.query_plans.node_definitions import JOIN, Definition
+from stateproc.query_plans.node_definitions import JOIN, MULTI_JOIN, Definition, key_names
 from stateproc.query_plans.over_aggregates import OVER, over_time
-from stateproc.query_plans.plan_comparison import found_by, goes_on, is_same, operator_key
+from stateproc.query_plans.plan_comparison import found_by, goes_on, input_names, is_same, operator_key
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
 from stateproc.query_plans.plan_lineage import (
     definitions,
@@ -47,6 +47,8 @@ _OF_ACCUMULATORS = ("accState", "accMapState", "sortedListState")
 """States of OVER with other rows: accumulators, and sort keys."""
 _OF_SORT_KEYS = "sorted-map"
 """The state of RetractableTopNFunction with the numbers of rows, by their sort keys."""
+_OF_INPUTS = "multi-join-input-"
+"""States of a multi-join: those with the rows of each input, by its number."""
 _NORMALIZE = "stream-exec-changelog-normalize"
 _TIMES = ("TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE")
 
@@ -94,11 +96,13 @@ class RowConversion:
         before: The names of the columns as they are.
         columns: The new columns: positions of those that stay, those with a wider type, and those that are new.
         as_keys: Whether the state keeps the rows as keys of a map.
+        after_key: Whether the rows are the second field of such keys, after what an input of a multi-join is joined by.
     """
 
     before: tuple[str, ...]
     columns: tuple[int | WiderColumn | NewColumn, ...]
     as_keys: bool = False
+    after_key: bool = False
 
     @property
     def added(self) -> list[NewColumn]:
@@ -174,7 +178,7 @@ def row_conversions(new: NewQuery, pair: Pair, fills: Fills) -> tuple[RowConvers
         if columns == [*range(len(before))]:
             found.append(None)
             continue
-        made = RowConversion(before, tuple(columns), _is_key(pair.new, side))
+        made = RowConversion(before, tuple(columns), _is_key(pair.new, side), len(names_in_keys(pair.new, side)) > 1)
         if made.as_keys:
             _check_keys(new, pair, side, made)
         elif made.added and _finds_whole_rows(pair.new):
@@ -190,7 +194,7 @@ def _columns_of_rows(pair: Pair) -> tuple[tuple[int | None, ...], ...]:
 
 def row_words(made: Sequence[RowConversion | None]) -> list[str]:
     """Return what becomes of the columns of each input's rows."""
-    sides = [f"{side}: " for side in _SIDES] if len(made) > 1 else [""] * len(made)
+    sides = [f"{side}: " for side in input_names(len(made))] if len(made) > 1 else [""]
     return [f"{side}{', '.join(one.words)}" for side, one in zip(sides, made, strict=True) if one is not None]
 
 
@@ -203,9 +207,17 @@ def is_known(node: PlanNode, state: str) -> bool:
 
 def input_of(node: PlanNode, state: str) -> int | None:
     """Return the input whose rows a state keeps; None for states of something else."""
+    if node.kind == MULTI_JOIN:
+        names = [f"{_OF_INPUTS}{number}" for number in range(len(node.sources))]
+        return names.index(state) if state in names else None
     if node.kind in _ROWS_OF:
         return next((side for side, names in enumerate(_ROWS_OF[node.kind]) if state in names), None)
     return None if state == _OF_SORT_KEYS else 0
+
+
+def names_in_keys(node: PlanNode, side: int) -> tuple[tuple[str, ...], ...]:
+    """Return the names of the rows in the keys under which a multi-join keeps an input's rows; none of other nodes."""
+    return key_names(node, side) if node.kind == MULTI_JOIN else ()
 
 
 def check_fills(new: NewQuery, pairs: Sequence[Pair], fills: Fills) -> None:
@@ -225,12 +237,11 @@ def check_fills(new: NewQuery, pairs: Sequence[Pair], fills: Fills) -> None:
 
 def _targets(new: NewQuery, node: PlanNode, side: int, name: str) -> Iterator[str]:
     """Yield how a column of an input can be named; of a join without its side if the other has none of that name."""
-    uid = new.uid(node)
-    is_join = len(node.sources) > 1
-    if not is_join or name not in _names(node, 1 - side):
+    uid, inputs = new.uid(node), len(node.sources)
+    if not any(name in _names(node, other) for other in range(inputs) if other != side):
         yield f"{uid}.{name}"
-    if is_join:
-        yield f"{uid}.{_SIDES[side]}.{name}"
+    if inputs > 1:
+        yield f"{uid}.{input_names(inputs)[side]}.{name}"
 
 
 def _new_column(new: NewQuery, node: PlanNode, side: int, name: str, written: Any, fills: Fills) -> NewColumn:
@@ -361,6 +372,8 @@ def _unknown_type(node: PlanNode, name: str, written: Any) -> InvalidOption:
 
 def _is_key(node: PlanNode, side: int) -> bool:
     """Whether an input of a join has no unique key, so that its rows are keys of a map."""
+    if node.kind == MULTI_JOIN:
+        return not node.items("inputUniqueKeys")[side]
     names = (f"{_SIDES[side]}UpsertKeys", f"{_SIDES[side]}UniqueKeys")
     return node.kind == JOIN and not any(node.items(name) for name in names)
 
@@ -390,8 +403,8 @@ def _check_keys(new: NewQuery, pair: Pair, side: int, made: RowConversion) -> No
     uid = new.uid(pair.new)
     if made.dropped:
         raise InvalidOption(
-            f"{pair.new.label} ({uid}) keeps rows of its {_SIDES[side]} input without a unique key, by all of their "
-            f"columns: without {', '.join(made.dropped)} several would become one",
+            f"{pair.new.label} ({uid}) keeps rows of its {input_names(len(pair.new.sources))[side]} input without a "
+            f"unique key, by all of their columns: without {', '.join(made.dropped)} several would become one",
             advice=f"let the join begin without state: --empty {uid}",
         )
     before = nearest_stateful(pair.new.sources[side], new.before)

@@ -62,7 +62,7 @@ from stateproc.writers.rewrite.kryo_versions import (
     has_kryo_keyed,
     has_scala_keyed,
 )
-from stateproc.writers.rewrite.merged_header import MergedHeader, merged_header, with_timer_key
+from stateproc.writers.rewrite.merged_header import MergedHeader, merged_header, with_timer_key, with_user_key_snapshot
 from stateproc.writers.rewrite.partner_numbers import PartnerNumbers, partner_numbers
 from stateproc.writers.rewrite.rank_limit import RankLimit, rank_limit
 from stateproc.writers.rewrite.raw_copy import (
@@ -174,7 +174,8 @@ class Edits:
     ``elements``: edits of rows of operator states. ``element_types``: other types of their elements. ``emptied``:
     operator states that lose all elements. ``key``: another type of the keys. ``partners``: what becomes of the
     numbers of partners in the state of a join's input, and the state of the other one if there is one. ``frames``: what
-    of the accumulators of a state is computed of the rows in a frame of OVER.
+    of the accumulators of a state is computed of the rows in a frame of OVER. ``user_keys``: other types of the keys of
+    maps, which stay the bytes that they are.
     """
 
     dropped: set[str] = field(default_factory=set)
@@ -194,6 +195,7 @@ class Edits:
     key: KeyChange | None = None
     partners: dict[str, tuple[PartnerChange, str | None]] = field(default_factory=dict)
     frames: dict[str, FrameBuffers] = field(default_factory=dict)
+    user_keys: dict[str, Serializer] = field(default_factory=dict)
 
     @property
     def touch_keyed(self) -> bool:
@@ -206,6 +208,7 @@ class Edits:
             or self.types
             or self.states
             or self.partners
+            or self.user_keys
             or self.key is not None
         )
 
@@ -219,6 +222,10 @@ class Edits:
         if state in types:
             raise InvalidOption(f"the type of state {state!r} is changed twice", advice="change it once in a write")
         types[state] = change
+
+    def set_key_names(self, state: str, old: Serializer, named: Serializer) -> None:
+        if named != old:
+            self.user_keys[state] = named
 
     def set_key(self, change: KeyChange) -> None:
         if self.key is not None:
@@ -577,6 +584,8 @@ class ExistingOperator:
         numbers = self.partner_numbers(info.name, 0)
         if numbers is not None:
             info = numbers.info(info, release)
+        if info.name in self.edits.user_keys:
+            info = with_user_key_snapshot(info, proxied_snapshot(self.edits.user_keys[info.name], release))
         edit = self.edits.ttl.get(info.name)
         if edit is not None and edit.action != "purge":
             info = with_ttl(info) if edit.action == "on" else without_ttl(info)

@@ -1,12 +1,13 @@
 """Give the SQL rows in a state other columns, by their positions: in values, or in the keys of a map.
 
-Rows are RowDataSerializer's, alone, in lists or in tuples; what is around them stays. A column that is new is null in
-the rows that there are, or an expression over their other columns; one may get a wider type.
+Rows are RowDataSerializer's, alone, in lists or in tuples, or the second field of a key; what is around them stays. A
+column that is new is null in the rows that there are, or an expression over their other columns; one may get a wider
+type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -20,6 +21,7 @@ from stateproc.serializers import Serializer
 from stateproc.serializers.java.collections import ListOf
 from stateproc.serializers.java.structs import TupleOf
 from stateproc.serializers.table.java_streams import java_type
+from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
 from stateproc.types import RowData as row_data
 from stateproc.writers.rewrite.row_assignments import Settable, family, of_set, plain
@@ -104,6 +106,8 @@ class RowChange:
 
     def _node(self, old: Serializer, before: pa.DataType, after: pa.DataType) -> Node:
         match old:
+            case RowData() if self.conversion.after_key:
+                return self._after_key(old, before, after)
             case RowData() if len(old.types) == len(self.conversion.before):
                 return self._row(old, before, after)
             case ListOf():
@@ -114,6 +118,17 @@ class RowChange:
                     parts.append((to.name, was.name, self._node(one, was.type, to.type)))
                 return Fields(tuple(parts))
         return Kept()
+
+    def _after_key(self, old: RowData, before: pa.StructType, after: pa.StructType) -> Node:
+        parts: list[tuple[str, str | None, Node]] = []
+        for was, to in zip(before, after, strict=True):
+            inner: Serializer = old.fields[1]
+            node: Node = Kept()
+            if was.name == old.names[1] and isinstance(inner, RowData):
+                names = tuple(one.name for one in was.type if one.name != _ROW_KIND)
+                node = self._row(replace(inner, names=names), was.type, to.type)
+            parts.append((to.name, was.name, node))
+        return Fields(tuple(parts))
 
     def _row(self, old: RowData, before: pa.StructType, after: pa.StructType) -> Node:
         names = [field.name for field in after if field.name != _ROW_KIND]
@@ -134,11 +149,52 @@ class RowChange:
         return Fields(tuple(sorted(parts, key=lambda part: order.index(part[0]))))
 
 
-def row_change(old: Serializer, conversion: RowConversion) -> RowChange | None:
-    """Return the change of a type; None if there are no rows in it. Raises InvalidOption for rows of other columns."""
+def row_change(old: Serializer, conversion: RowConversion, names: Sequence[Sequence[str]] = ()) -> RowChange | None:
+    """Return the change of a type; None if there are no rows in it.
+
+    Args:
+        old: The type of values, or of keys of a map (``conversion.as_keys``).
+        conversion: Which column is which.
+        names: Of keys that are made of rows the names of the fields of each.
+
+    Raises:
+        InvalidOption: Rows of other columns than the plan has.
+    """
+    if conversion.after_key:
+        if not isinstance(old, RowData) or len(old.types) != 2 or not isinstance(old.fields[1], RowData):
+            raise _of_another_plan("keys that are not made of two rows")
+        rows = _converted(old.fields[1], conversion)
+        assert isinstance(rows, RowData)
+        row = replace(old.types[1], names=rows.names, children=rows.types)
+        return RowChange(with_names(_with_field(old, 1, row), names), conversion)
     if not any(rows_in(old)):
         return None
     return RowChange(_converted(old, conversion), conversion)
+
+
+def with_names(old: Serializer, names: Sequence[Sequence[str]]) -> Serializer:
+    """Return keys of a map that are made of rows, whose fields get names. Raises InvalidOption for other keys."""
+    for at, own in enumerate(names):
+        row = old.types[at] if isinstance(old, RowData) and at < len(old.types) else None
+        if not isinstance(old, RowData) or row is None or row.kind != "ROW" or len(row.children) != len(own):
+            raise _of_another_plan(f"keys that have no row of {len(own)} columns")
+        if row.names != tuple(own):
+            old = _with_field(old, at, replace(row, names=tuple(own)))
+    return old
+
+
+def _with_field(old: RowData, at: int, type_: LogicalType) -> RowData:
+    """Return rows in which a field has another type. Others keep all that the snapshot says of them."""
+    made = row_data({"f0": type_})
+    assert isinstance(made, RowData)
+    written = list(old.written or map(java_type, old.types))
+    types, fields = list(old.types), list(old.fields)
+    types[at], fields[at], written[at] = type_, made.fields[0], java_type(type_)
+    return replace(old, types=tuple(types), fields=tuple(fields), written=tuple(written))
+
+
+def _of_another_plan(what: str) -> InvalidOption:
+    return InvalidOption(f"{what}, as the plan has them", advice="give the plan that the job ran")
 
 
 def _converted(old: Serializer, conversion: RowConversion) -> Serializer:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+import stateproc
+from stateproc import SavepointWriter
+from stateproc.errors import InvalidOption
 from tests.helpers.planned_states import customers, in_order, only, orders, payments, planned_job, shops
 
 Row = dict[str, Any]
@@ -138,3 +145,50 @@ def test_rows_that_wait_for_a_table_function() -> None:
     assert counts == {"tea": {"f0": 4}, "mate": {"f0": 2}}
     (timer,) = operator.timers("event").to_arrow().to_pylist()
     assert timer["key"] == {"product": newest["product"]}
+
+
+def _edited(plan: str, *texts: tuple[str, str], of_tables: bool = False) -> str:
+    """The plan with other texts in the types of what nodes return."""
+    made = json.loads(plan)
+    for node in made["nodes"]:
+        if of_tables or "scanTableSource" not in node:
+            for before, after in texts:
+                node["outputType"] = json.loads(json.dumps(node["outputType"]).replace(before, after))
+    return json.dumps(made)
+
+
+def _keys(path: Path, state: str) -> list[tuple[str, Any]]:
+    """The types of a state's keys of maps, and their values with numbers or rows."""
+    found = stateproc.open(path).operator("15_multi-join").state(state)
+    rows = found.to_arrow(flatten=True)
+    return [(str(rows.schema.field("map_key").type), row["map_value"]) for row in rows.to_pylist()]
+
+
+def test_rows_in_keys_have_the_names_that_the_new_plan_gives(tmp_path: Path) -> None:
+    """Flink does not read rows in keys by another name of their columns."""
+    job = planned_job("2.3", "multi-join")
+    plan = (job.path / "plan.json").read_text()
+    writer = SavepointWriter.from_existing_savepoint(None, str(job.path / "snapshot"))
+    new = _edited(plan, ("`order_id`", "`of`"), ("`payer`", "`who`"))
+    writer.evolve(plan, new).write(tmp_path / "new")
+    before, after = (_keys(path, "multi-join-input-1") for path in (job.path / "snapshot", tmp_path / "new"))
+    assert "order_id_key" in before[0][0] and len(before) > 1
+    assert [(one.replace("order_id", "of").replace("payer", "who"), many) for one, many in before] == after
+    (name,) = {one for one, _ in after}
+    assert name == "struct<f0: struct<of_key: int64>, f1: struct<of: int64, who: string>>"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("`order_id` BIGINT", "`order_id` INT", "finds its state by order_id, which was BIGINT and is INT"),
+        ("`customer` BIGINT", "`customer` INT", "finds its state by customer, which was BIGINT NOT NULL and is INT"),
+        ("`payer` VARCHAR(2147483647)", "`payer` VARCHAR(3)", "payer was STRING and is VARCHAR"),
+    ],
+)
+def test_types_by_which_a_multi_join_finds_and_holds_rows(before: str, after: str, words: str) -> None:
+    job = planned_job("2.3", "multi-join")
+    plan = (job.path / "plan.json").read_text()
+    writer = SavepointWriter.from_existing_savepoint(None, str(job.path / "snapshot"))
+    with pytest.raises(InvalidOption, match=words):
+        writer.evolve(plan, _edited(plan, (before, after), of_tables=True))
