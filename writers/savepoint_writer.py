@@ -20,6 +20,7 @@ from stateproc.query_plans.aggregate_conversion import aggregate_conversion, sta
 from stateproc.query_plans.deduplication import DEDUPLICATED_STATE, keeps_no_rows
 from stateproc.query_plans.join_types import partner_changes
 from stateproc.query_plans.plan_comparison import TimeToLive
+from stateproc.query_plans.plan_conditions import filtered_out
 from stateproc.query_plans.plan_matching import Pair
 from stateproc.query_plans.query_evolution import query_evolution
 from stateproc.query_plans.rank_order import RANKED_STATE, limited_ranks
@@ -321,6 +322,7 @@ class SavepointWriter(SinkEdits):
             self._count_partners(self._existing(found), pair)
             self._keep_keys(self._existing(found), pair)
             self._limit_ranks(self._existing(found), pair)
+            self._filter_rows(self._existing(found), pair)
         for found, (pair, times) in evolution.times.items():
             if found in self._operators:
                 self._convert_ttl(self._existing(found), pair, times)
@@ -410,6 +412,20 @@ class SavepointWriter(SinkEdits):
         ranks = limited_ranks(pair.old, pair.new)
         if ranks is not None and RANKED_STATE in operator.header.names:
             operator.edits.rows.setdefault(RANKED_STATE, []).append(RankEdit(ranks))
+
+    def _filter_rows(self, operator: ExistingOperator, pair: Pair) -> None:
+        """Drop the rows of a normalization that the filter of the new node leaves out. Raises InvalidOption."""
+        if not pair.filtered or pair.columns is None or DEDUPLICATED_STATE not in operator.header.names:
+            return
+        state, names = operator.header.keyed(DEDUPLICATED_STATE), operator.operator.context.row_names
+        rows = (state if names is None else names.applied(state)).value
+        if not isinstance(rows, RowData) or len(rows.names) != len(pair.old.input()):
+            raise InvalidOption(
+                f"{pair.old.label} keeps rows of other columns", advice="give the plan that the job ran"
+            )
+        columns = ['value."' + name.replace('"', '""') + '"' for name in rows.names]
+        edit = DeleteEdit(filtered_out(pair.new, pair.columns[0], columns))
+        operator.edits.rows.setdefault(DEDUPLICATED_STATE, []).append(edit)
 
     def _set_timers(self, operator: ExistingOperator) -> None:
         """Give the rows of OVER that wait a timer each, at their times. Raises InvalidOption, UnsupportedSnapshot."""

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from stateproc.query_plans.join_conditions import join_condition
 from stateproc.query_plans.node_definitions import JOIN, join_type
+from stateproc.query_plans.plan_conditions import join_condition
 from stateproc.query_plans.plan_file import PlanNode
 
 OUTER: Mapping[str, tuple[bool, bool]] = {

@@ -71,6 +71,7 @@ class Definition:
         local: What a local aggregate reads, over which the calls of the global one are.
         any_results: The frame of a node that keeps the same rows and emits others: of a join whatever its type is, of
             TopN whatever the last rank is, of a deduplication whichever row it returns; "" for other nodes.
+        condition: Which of the rows that its frame says are kept; "" for all.
     """
 
     rows: str
@@ -82,6 +83,7 @@ class Definition:
     arguments: tuple[str, ...] = ()
     local: Definition | None = None
     any_results: str = ""
+    condition: str = ""
 
 
 def definition(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
@@ -143,11 +145,7 @@ def _calc(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     (before,) = inputs
     columns = tuple(_column(node, expression, before.columns) for expression in node.items("projection"))
     condition = node.at("condition")
-    rows = (
-        before.rows
-        if condition is None
-        else _text("filter", before.rows, _traced(node, condition, _Columns(before.columns)))
-    )
+    rows = before.rows if condition is None else _filtered(node, before, condition)
     return Definition(rows, columns, _text(rows, columns))
 
 
@@ -323,18 +321,31 @@ def key_names(node: PlanNode, number: int) -> tuple[tuple[str, ...], ...]:
 
 
 def _unique_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
-    """One row of each key: the first, the last, or the one that was changed last."""
+    """One row of each key: the first, the last, or the one that was changed last.
+
+    Flink 2 leaves rows out of a changelog's normalization by a condition that earlier releases evaluate after it.
+    """
     (before,) = inputs
     keys = _all_at(node, before.columns, node.items("uniqueKeys"))
-    condition = _traced(node, node.at("filterCondition"), _Columns(before.columns))
-    rest = _rest(node, "uniqueKeys", "filterCondition", *changes_only(node))
     times = _times(node, before)
-    rows = _text(node.kind, before.rows, keys, condition, rest, times)
-    made = _keeper(rows, [_text(rows, column) for column in before.columns], [], inputs)
+    changes = changes_only(node) if node.kind == DEDUPLICATE else ("generateUpdateBefore",)
+    rest = _rest(node, "uniqueKeys", "filterCondition", *changes)
+    rows = _text(node.kind, before.rows, keys, rest, times)
+    columns = tuple(_text(rows, column) for column in before.columns)
+    made = _keeper(rows, columns, [], inputs)
+    if node.at("filterCondition") is not None:
+        condition = _text(_traced(node, node.at("filterCondition"), _Columns(before.columns)))
+        filtered = _filtered(node, replace(before, rows=rows, columns=columns), node.at("filterCondition"))
+        return replace(made, rows=filtered, state=_text(made.state, condition), condition=condition)
     if not goes_on_as_other_row(node):
         return made
-    rest = _rest(node, "uniqueKeys", "filterCondition", "keepLastRow", *CHANGES)
-    return replace(made, any_results=_text(node.kind, before.rows, keys, condition, rest, times))
+    rest = _rest(node, "uniqueKeys", "keepLastRow", *CHANGES)
+    return replace(made, any_results=_text(node.kind, before.rows, keys, rest, times))
+
+
+def _filtered(node: PlanNode, before: Definition, condition: Any) -> str:
+    """Return the rows for which a condition is true."""
+    return _text("filter", before.rows, _traced(node, condition, _Columns(before.columns)))
 
 
 def _times(node: PlanNode, before: Definition) -> list[str]:
@@ -354,16 +365,16 @@ def _rank(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
         return None
     partition, by, strategy = (_traced(node, {} if one is None else one, _Columns(before.columns)) for one in parts)
     rows = _text(node.kind, before.rows, partition, by, node.at("rankType"), node.at("rankRange"))
-    rest = _rest(node, "partition", "orderBy", "rankType", "rankRange", "rankStrategy")
+    rest = _rest(node, "partition", "orderBy", "rankType", "rankRange", "rankStrategy", "generateUpdateBefore")
     columns = [_text(rows, column) for column in before.columns]
     columns += [_text(rows, "number", number) for number in range(len(node.columns) - len(columns))]
     made = _keeper(rows, columns, [strategy, rest], inputs)
     if last_rank(node) is None:
         return made
     of_any_number = [before.rows, partition, by, node.at("rankType"), node.at("rankRange", "start"), strategy]
-    # What is shown, and how changes are written, does not decide what is kept.
+    # What is shown does not decide what is kept.
     version, attributes, settings = rest
-    others = {name: value for name, value in attributes.items() if name not in _OF_RANKS_SHOWN}
+    others = {name: value for name, value in attributes.items() if name != "outputRowNumber"}
     return replace(made, any_results=_text(node.kind, of_any_number, version, others, settings))
 
 
@@ -590,7 +601,6 @@ def _all_at(node: PlanNode, before: Sequence[str], positions: Any) -> tuple[str,
     return node.chosen(tuple(before), positions)
 
 
-_OF_RANKS_SHOWN = ("outputRowNumber", "generateUpdateBefore")
 _RANKS = ("stream-exec-rank", "stream-exec-sort-limit", "stream-exec-limit")
 _ANY_NUMBER = -1
 _DEFINED: Mapping[str, tuple[Callable[[PlanNode, Sequence[Definition]], Definition | None], int]] = {

@@ -53,6 +53,7 @@ class Pair:
         columns: Of kept rows with other columns, of each input for each new column the position of the old one, None
             for a new column. None where state stays as it is.
         mapped: Whether the user said so.
+        filtered: Whether the new node leaves rows out that the old one kept.
     """
 
     old: PlanNode
@@ -62,6 +63,7 @@ class Pair:
     columns: tuple[tuple[int | None, ...], ...] | None = None
     mapped: bool = False
     alike: tuple[Mapping[str, tuple[int, int]], ...] = ()
+    filtered: bool = False
 
     @property
     def is_converted(self) -> bool:
@@ -310,11 +312,14 @@ def _parts(definition: Definition) -> frozenset[tuple[int, str]]:
 
 
 def _conversion(one: PlanNode, two: PlanNode, texts: Sequence[Mapping[int, Definition]]) -> Pair | None:
-    """Return a pair whose state is converted; None if a call would begin whose accumulator is not known."""
+    """Return a pair whose state is converted; None if a call would begin whose accumulator is not known, or if rows
+    were left out by a condition that the new node does not have."""
     before, after = texts[0][one.id], texts[1][two.id]
+    if before.condition not in ("", after.condition):
+        return None
     pair = _with_columns(one, two, texts) if before.kept else Pair(one, two)
     if not before.calls:
-        return pair
+        return replace(pair, filtered=before.condition != after.condition)
     kept = positions(before.calls, after.calls)
     if any(source is None and not is_known_call(two, number) for number, source in enumerate(kept)):
         return None

@@ -21,6 +21,7 @@ from stateproc.query_plans.node_definitions import CALC, columns_in
 from stateproc.query_plans.node_rules import aggregate_calls, query_names
 from stateproc.query_plans.over_aggregates import OVER, is_bounded, over_calls, over_time
 from stateproc.query_plans.plan_comparison import TimeToLive, is_same, time_words, times_to_live
+from stateproc.query_plans.plan_conditions import filtered_out
 from stateproc.query_plans.plan_file import PlanNode, read_plan
 from stateproc.query_plans.plan_matching import Pair, PlanMatch, main_uid, matched_plans, state_uid
 from stateproc.query_plans.plan_tables import table_of
@@ -99,6 +100,7 @@ def query_evolution(
     _refuse_new_calls(match, begins=begins)
     for pair in match.pairs:
         refuse_other_results(pair.old, pair.new, main_uid(after, pair.new), keeps=keeps)
+        _refuse_unknown_filter(pair, main_uid(after, pair.new))
     moved = {found: uid for found, uid in match.operator_ids.items() if found in known}
     query = NewQuery(after)
     check_fills(query, match.pairs, fills)
@@ -125,6 +127,18 @@ def query_evolution(
         },
         tuple(_notes(match, rows, times, keys)),
     )
+
+
+def _refuse_unknown_filter(pair: Pair, uid: str) -> None:
+    """Raise InvalidOption for a node that leaves rows out by a condition that only Flink computes."""
+    if pair.filtered and pair.columns is not None:
+        try:
+            filtered_out(pair.new, pair.columns[0], pair.old.input())
+        except InvalidOption as error:
+            raise InvalidOption(
+                f"{pair.new.label} ({uid}) keeps fewer rows than before: {error.message}",
+                advice=f"{error.advice} {uid}",
+            ) from error
 
 
 def _refuse_new_calls(match: PlanMatch, *, begins: bool) -> None:
@@ -249,6 +263,7 @@ def _notes(
         others = other_results(pair.old, pair.new)
         words += [] if others is None else [others.words]
         words += row_words(rows[pair.new.id]) if pair.columns is not None else []
+        words += ["rows that do not pass its filter dropped"] if pair.filtered else []
         words += ["timers at the times of its rows"] if pair.has_other_timers else []
         words += time_words(times.get(pair.new.id, ()))
         wider = [f"{name}: {old.sql} → {to.sql}" for name, old, to in keys.get(pair.new.id, ()) if not is_same(old, to)]

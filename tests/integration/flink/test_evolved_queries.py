@@ -39,6 +39,8 @@ JOINED = "SELECT id, name FROM orders AS o LEFT JOIN customers AS c ON o.custome
 RANKED = f"SELECT id, product, amount, {NUMBER.format('product ORDER BY amount')} FROM offers"
 TOP = f"SELECT product, id, amount FROM ({RANKED}) WHERE r <= 2"
 NEWEST = f"SELECT customer, id, {NUMBER.format('customer ORDER BY proc')} FROM visits"
+NUMBERED = f"SELECT product, id, {NUMBER.format('product ORDER BY amount')} FROM offers WHERE id > 1"
+LARGEST = f"SELECT product, id FROM ({NUMBERED}) WHERE r = 1"
 LAST = f"SELECT customer, id FROM ({NEWEST}) WHERE r = 1"
 PER_CUSTOMER = "SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer"
 NESTED = f"SELECT n, COUNT(*) FROM ({PER_CUSTOMER}) AS c GROUP BY n"
@@ -116,6 +118,19 @@ QUERIES: dict[str, tuple[str, str | None, str | None]] = {
         "SELECT branch, COUNT(balance), AVG(balance), COUNT(DISTINCT points) FROM accounts WHERE account > 0 "
         "GROUP BY branch",
     ),
+    # Flink 2 leaves rows out of the normalization itself: of before those that pass the filter stay, also under a new
+    # aggregate that only such rows reach.
+    "rich": (
+        "branch STRING, a BIGINT, b DOUBLE",
+        "SELECT branch, COUNT(*), SUM(balance) FROM accounts WHERE points > 5 AND account <> 3 GROUP BY branch",
+        "SELECT branch, COUNT(*), SUM(balance) FROM accounts WHERE points > 5 AND account <> 3 GROUP BY branch",
+    ),
+    # TopN of one row, which Flink 2 asks for fewer changes.
+    "largest": (
+        "product STRING, id BIGINT",
+        LARGEST,
+        LARGEST,
+    ),
     # Lists and maps of calls are kept by the number of the call.
     "extremes": (
         "branch STRING, a DOUBLE, b BIGINT, c DOUBLE",
@@ -153,7 +168,7 @@ QUERIES: dict[str, tuple[str, str | None, str | None]] = {
         "SELECT customer, MIN(amount), MAX(amount) FROM orders GROUP BY customer",
     ),
 }
-CONTINUED = ("totals", "joined", "top", "nested", "last")
+CONTINUED = ("totals", "joined", "top", "nested", "last", "rich", "largest")
 COMPARED = ("mean", "parts", "balances", "points", "seen", "filters", "branches", "extremes", "highest", "values")
 COMPARED += ("collected",)
 BEGUN = ("added", "changed")

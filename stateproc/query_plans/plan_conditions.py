@@ -1,11 +1,12 @@
-"""Write the condition of a regular join beside its keys in SQL, as DuckDB computes what Flink computes.
+"""Write conditions of a plan in SQL, as DuckDB computes what Flink computes: of a join beside its keys, of a filter.
 
-Which rows are partners by it decides about their numbers. Taken are comparisons of columns and literals, also cast to
-a type as wide or wider, and AND, OR, NOT and IS of these, over types that are compared as they are, or in one that has
-all values of both:
+Which rows of a join are partners decides about their numbers, and a filter about which are kept. Taken are comparisons
+of columns and literals, also cast to a type as wide or wider, IN, BETWEEN, and AND, OR, NOT and IS of these, over types
+that are compared as they are, or in one that has all values of both:
 
     whole numbers, decimals     of 38 digits at most together
-    FLOAT, DOUBLE               and whole numbers of up to 4 bytes; NaN is neither equal to any number nor greater
+    FLOAT, DOUBLE               and whole numbers of up to 4 bytes; NaN is neither equal to any number nor greater. Not
+                                IN, for which Flink distinguishes 0.0 and -0.0
     text                        by its bytes in UTF-8
     DATE, TIME, TIMESTAMP       of one kind, of up to microseconds
     BOOLEAN                     = and <>
@@ -18,6 +19,7 @@ Source: ScalarOperatorGens of org.apache.flink.table.planner.codegen.calls; RexN
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
@@ -37,6 +39,17 @@ _TIMES = ("DATE", "TIME_WITHOUT_TIME_ZONE", "TIMESTAMP_WITHOUT_TIME_ZONE", "TIME
 _COMPARED = (*_DIGITS, "DECIMAL", *_FLOATING, *_TEXT, *_TIMES, "BOOLEAN")
 _MOST_DIGITS, _MICROSECONDS, _EXACT_DIGITS = 38, 6, 15
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+_WRITTEN_TIMES = {
+    "DATE": ("DATE", re.compile(r"\d{4}-\d{2}-\d{2}")),
+    "TIMESTAMP_WITHOUT_TIME_ZONE": (
+        "TIMESTAMP",
+        re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?"),
+    ),
+}
+"""Type of a literal → what DuckDB calls it, and how Flink writes it."""
+_RANGES = {"lower": {"CLOSED": ">=", "OPEN": ">"}, "upper": {"CLOSED": "<=", "OPEN": "<"}}
+_NULL_AS = {"UNKNOWN": "{1}", "TRUE": "({0} IS NULL OR {1})", "FALSE": "({0} IS NOT NULL AND {1})"}
+"""What a search in ranges is for a null."""
 _TRUTHS = ("IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE")
 
 
@@ -62,25 +75,46 @@ def join_condition(node: PlanNode) -> JoinCondition | None:
     written = node.at("joinSpec", "nonEquiCondition")
     if written is None:
         return None
-    writer = _Writer(node)
-    sql, type_ = writer.expression(written)
-    if type_.kind != "BOOLEAN":
-        raise writer.refused(f"a value of the type {type_.sql}")
+    writer = _Writer(node, "its condition beside its keys", "which rows are partners by it")
+    sql = writer.condition(written)
     return JoinCondition(sql, (tuple(sorted(writer.columns[0])), tuple(sorted(writer.columns[1]))))
+
+
+def filtered_out(node: PlanNode, columns: Sequence[int | None], names: Sequence[str]) -> str:
+    """Return which of the rows that a state has the filter of a node with one input leaves out, in SQL.
+
+    Args:
+        node: The node, which has a filter.
+        columns: For each column of its input its position in the rows of the state; None for one that these lack.
+        names: What the columns of these rows are called in SQL.
+
+    Raises:
+        InvalidOption: Only Flink computes it.
+    """
+    stored = [None if position is None else names[position] for position in columns]
+    writer = _Writer(node, "its filter", "which rows it keeps", stored)
+    return f"({writer.condition(node.at('filterCondition'))}) IS NOT TRUE"
 
 
 class _Writer:
     """Writes expressions of a plan over the columns of both inputs, and collects which columns these are."""
 
-    def __init__(self, node: PlanNode) -> None:
-        self._node = node
+    def __init__(self, node: PlanNode, subject: str, decides: str, names: Sequence[str | None] = ()) -> None:
+        self._node, self._subject, self._decides, self._names = node, subject, decides, names
         self.columns: tuple[set[int], set[int]] = (set(), set())
 
     def refused(self, what: str) -> InvalidOption:
         return InvalidOption(
-            f"its condition beside its keys has {what}, and only Flink knows which rows are partners by it",
-            advice="let the join begin without state: --empty",
+            f"{self._subject} has {what}, and only Flink knows {self._decides}",
+            advice="let the operator begin without state: --empty",
         )
+
+    def condition(self, written: Any) -> str:
+        """Return an expression that is true or not in SQL."""
+        sql, type_ = self.expression(written)
+        if type_.kind != "BOOLEAN":
+            raise self.refused(f"a value of the type {type_.sql}")
+        return sql
 
     def expression(self, written: Any) -> tuple[str, LogicalType]:
         """Return an expression in SQL, and its type."""
@@ -107,15 +141,23 @@ class _Writer:
         side, at = (0, position) if position < first else (1, position - first)
         type_ = self._type(written)
         self.columns[side].add(at)
-        return f"{_SIDES[side]}_{at}", type_
+        name = self._names[at] if self._names else f"{_SIDES[side]}_{at}"
+        if name is None:
+            raise self.refused(f"the column {self._node.input()[at]}, which rows from before do not have")
+        return name, type_
 
     def _literal(self, written: Mapping[str, Any]) -> tuple[str, LogicalType]:
         value, type_ = written.get("value"), self._type(written)
         unknown = self.refused(f"a literal of the type {type_.sql}")
         if type_.kind == "BOOLEAN" and isinstance(value, bool):
             return str(value).upper(), type_
-        if type_.kind in _TEXT and isinstance(value, str) and "\0" not in value:
+        is_padded = isinstance(value, str) and type_.kind == "CHAR" and len(value) != type_.length
+        if type_.kind in _TEXT and isinstance(value, str) and "\0" not in value and not is_padded:
             return "'" + value.replace("'", "''") + "'", type_
+        if type_.kind in _WRITTEN_TIMES and isinstance(value, str):
+            name, written_as = _WRITTEN_TIMES[type_.kind]
+            if written_as.fullmatch(value):
+                return f"{name} '{value}'", type_
         if isinstance(value, bool) or not isinstance(value, int | float | str) or type_.kind in (*_TEXT, *_TIMES):
             raise unknown
         try:
@@ -139,24 +181,43 @@ class _Writer:
         operands = written.get("operands")
         operands = operands if isinstance(operands, list) else []
         if name in ("AND", "OR") and len(operands) > 1:
-            return "(" + f" {name} ".join(self._truth(one) for one in operands) + ")", _BOOLEAN
+            return "(" + f" {name} ".join(self.condition(one) for one in operands) + ")", _BOOLEAN
         if name == "NOT" and len(operands) == 1:
-            return f"(NOT {self._truth(operands[0])})", _BOOLEAN
+            return f"(NOT {self.condition(operands[0])})", _BOOLEAN
         if name in _TRUTHS and len(operands) == 1:
-            return f"({self._truth(operands[0])} {name})", _BOOLEAN
+            return f"({self.condition(operands[0])} {name})", _BOOLEAN
         if name in ("IS NULL", "IS NOT NULL") and len(operands) == 1:
             return f"({self.expression(operands[0])[0]} {name})", _BOOLEAN
+        if name == "SEARCH" and len(operands) == 2 and isinstance(operands[1], dict):
+            return self._in_ranges(self.expression(operands[0]), operands[1]), _BOOLEAN
         if name in _COMPARISONS and len(operands) == 2:
             return self._compared(name, [self.expression(one) for one in operands]), _BOOLEAN
         if name == "CAST" and len(operands) == 1:
             return self._cast(*self.expression(operands[0]), self._type(written))
         raise self.refused(f"a call of {name or written.get('class') or written.get('sqlKind')}")
 
-    def _truth(self, written: Any) -> str:
-        sql, type_ = self.expression(written)
-        if type_.kind != "BOOLEAN":
-            raise self.refused(f"a value of the type {type_.sql}")
-        return sql
+    def _in_ranges(self, value: tuple[str, LogicalType], written: Mapping[str, Any]) -> str:
+        """Return whether a value is in one of some ranges, as Flink writes IN, BETWEEN, <> and OR of comparisons."""
+        found = written.get("sarg")
+        ranges = found.get("ranges") if isinstance(found, dict) else None
+        null_as = _NULL_AS.get(str(found.get("nullAs"))) if isinstance(found, dict) else None
+        refused = self.refused(f"a search of {value[1].sql} in ranges")
+        if not isinstance(ranges, list) or not ranges or null_as is None or value[1].kind in _FLOATING:
+            raise refused
+        each: list[str] = []
+        for one in ranges:
+            bounds = one if isinstance(one, dict) and one.keys() <= _RANGES.keys() else {}
+            compared: list[str] = []
+            for side, bound in bounds.items():
+                name = _RANGES[side].get(str(bound.get("boundType"))) if isinstance(bound, dict) else None
+                if name is None:
+                    raise refused
+                literal = self._literal({"value": bound.get("value"), "type": written.get("type")})
+                compared.append(self._compared(name, [value, literal]))
+            if not compared:
+                raise refused
+            each.append(f"({' AND '.join(compared)})")
+        return null_as.format(value[0], f"({' OR '.join(each)})")
 
     def _cast(self, sql: str, old: LogicalType, to: LogicalType) -> tuple[str, LogicalType]:
         """Return a value in a type that has all values of its own."""
