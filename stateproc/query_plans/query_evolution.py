@@ -98,7 +98,7 @@ def query_evolution(
     _refuse_contradictions(match)
     _refuse_new_calls(match, begins=begins)
     for pair in match.pairs:
-        refuse_other_results(pair.old, pair.new, main_uid(after, pair.new), keeps=keeps)
+        refuse_other_results(pair, main_uid(after, pair.new), keeps=keeps)
     moved = {found: uid for found, uid in match.operator_ids.items() if found in known}
     query = NewQuery(after)
     check_fills(query, match.pairs, fills)
