@@ -24,6 +24,7 @@ from stateproc.query_plans.plan_comparison import TimeToLive, is_same, time_word
 from stateproc.query_plans.plan_file import PlanNode, read_plan
 from stateproc.query_plans.plan_matching import Pair, PlanMatch, main_uid, matched_plans, state_uid
 from stateproc.query_plans.plan_tables import table_of
+from stateproc.query_plans.rank_order import kept_ranks
 from stateproc.query_plans.row_conversion import (
     NewColumn,
     NewQuery,
@@ -249,6 +250,8 @@ def _notes(
         others = other_results(pair.old, pair.new)
         words += [] if others is None else [others.words]
         words += row_words(rows[pair.new.id]) if pair.columns is not None else []
+        ranks = kept_ranks(pair.old, pair.new)
+        words += [f"{ranks.state} as {ranks.becomes}"] if ranks is not None and ranks.becomes != ranks.state else []
         words += ["timers at the times of its rows"] if pair.has_other_timers else []
         words += time_words(times.get(pair.new.id, ()))
         wider = [f"{name}: {old.sql} → {to.sql}" for name, old, to in keys.get(pair.new.id, ()) if not is_same(old, to)]

@@ -116,7 +116,10 @@ def types_of(node: PlanNode) -> list[pa.Field]:
 
 def evolved(source: Path, target: Path, plans: tuple[Json, Json]) -> stateproc.Snapshot:
     writer = SavepointWriter.from_existing_savepoint(None, str(source))
-    writer.evolve(*plans, emitted="keep").with_max_parallelism(300).write(target)
+    writer.evolve(*plans, emitted="keep").with_max_parallelism(300)
+    states = [rows_state(rank_of(plan)) for plan in plans]
+    assert (f"{states[0]} as {states[1]}" in str(writer.plan())) is (states[0] != states[1])
+    writer.write(target)
     return stateproc.open(target)
 
 
