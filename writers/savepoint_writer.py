@@ -17,14 +17,29 @@ from stateproc.model.session_windows import SQL_RETRACTED
 from stateproc.options import open_arguments, parse_options
 from stateproc.options.definition import option_texts
 from stateproc.query_plans.aggregate_conversion import aggregate_conversion, state_of
-from stateproc.query_plans.deduplication import DEDUPLICATED_STATE, keeps_no_rows
+from stateproc.query_plans.deduplication import (
+    DEDUPLICATED_STATE,
+    EMITTED_STATE,
+    keeps_keys_only,
+    keeps_no_rows,
+    waits,
+)
 from stateproc.query_plans.join_types import partner_changes
 from stateproc.query_plans.plan_comparison import TimeToLive
 from stateproc.query_plans.plan_conditions import filtered_out
 from stateproc.query_plans.plan_matching import Pair
 from stateproc.query_plans.query_evolution import query_evolution
-from stateproc.query_plans.rank_order import RANKED_STATE, limited_ranks
-from stateproc.query_plans.row_conversion import RowConversion, input_of, is_known, names_in_keys
+from stateproc.query_plans.rank_order import (
+    ADDED_ROWS,
+    ALL_ROWS,
+    FIRST_ROW,
+    NUMBERS_OF_ALL_ROWS,
+    keeps_kinds,
+    kept_ranks,
+    last_rank,
+)
+from stateproc.query_plans.row_conversion import RowConversion, input_of, is_known, kept_rows, names_in_keys
+from stateproc.readers.state_descriptor import StateKind
 from stateproc.readers.state_names import rows_in
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.serializers import RowData
@@ -51,7 +66,7 @@ from stateproc.writers.rewrite.key_evolution import WiderKey
 from stateproc.writers.rewrite.kind_evolution import KINDS
 from stateproc.writers.rewrite.operator_row_edits import refuse_flatten
 from stateproc.writers.rewrite.rekey import HashCodes
-from stateproc.writers.rewrite.row_columns import row_change, with_names
+from stateproc.writers.rewrite.row_columns import ranked_change, row_change, with_names
 from stateproc.writers.rewrite.source_moves import (
     consumed_partitions,
     consumed_shards,
@@ -304,8 +319,8 @@ class SavepointWriter(SinkEdits):
             new_aggregates: 'empty' lets calls of an aggregate begin that the old query did not compute, beside those
                 that it did.
             emitted: 'keep' lets results stay as the old query emitted them, where the new one would have emitted others
-                before: of a join that gets another type, TopN that gets another number of rows or its ranks as a
-                column, or a deduplication that returns the other row of each key.
+                before: of a join that gets another type, TopN that returns other ranks or its ranks as a column, or
+                a deduplication that returns the other row of each key.
             fill: what new columns have in rows that a join, a deduplication or TopN keeps: ``UID.column``, of joins
                 also ``UID.left.column`` → an expression in SQL over the row's other columns. Else they are null.
         """
@@ -321,7 +336,7 @@ class SavepointWriter(SinkEdits):
             self._convert_rows(self._existing(found), pair, conversions)
             self._count_partners(self._existing(found), pair)
             self._keep_keys(self._existing(found), pair)
-            self._limit_ranks(self._existing(found), pair)
+            self._limit_ranks(self._existing(found), pair, next(iter(conversions), None))
             self._filter_rows(self._existing(found), pair)
         for found, (pair, times) in evolution.times.items():
             if found in self._operators:
@@ -403,15 +418,42 @@ class SavepointWriter(SinkEdits):
 
     def _keep_keys(self, operator: ExistingOperator, pair: Pair) -> None:
         """Keep of the rows of a deduplication only that there was one of each key, where the new node keeps no more."""
-        if keeps_no_rows(pair.new) and not keeps_no_rows(pair.old) and DEDUPLICATED_STATE in operator.header.names:
+        if keeps_no_rows(pair.old) or not keeps_keys_only(pair.old, pair.new):
+            return
+        if DEDUPLICATED_STATE in operator.header.names:
             change = TypeChange(types.BOOLEAN, {}, ("value = TRUE",))
             operator.edits.set_type(DEDUPLICATED_STATE, change, of_elements=False)
+            if waits(pair.new):
+                operator.edits.renamed[DEDUPLICATED_STATE] = EMITTED_STATE
 
-    def _limit_ranks(self, operator: ExistingOperator, pair: Pair) -> None:
-        """Drop the rows of TopN that are beyond its last rank."""
-        ranks = limited_ranks(pair.old, pair.new)
-        if ranks is not None and RANKED_STATE in operator.header.names:
-            operator.edits.rows.setdefault(RANKED_STATE, []).append(RankEdit(ranks))
+    def _limit_ranks(self, operator: ExistingOperator, pair: Pair, conversion: RowConversion | None) -> None:
+        """Drop the rows of TopN that are beyond its last rank, and let the others be in the state where it has them.
+
+        Raises InvalidOption, UnsupportedSnapshot.
+        """
+        ranks, names = kept_ranks(pair.old, pair.new), operator.header.names
+        if last_rank(pair.old) is not None and keeps_kinds(pair.old) and ALL_ROWS in names:
+            # As they are written anew all are insertions, as TopN looks for them.
+            insertions = row_change(operator.header.keyed(ALL_ROWS).value, kept_rows(pair))
+            if insertions is not None:
+                operator.edits.types.setdefault(ALL_ROWS, insertions)
+        if ranks is None or ranks.state not in names:
+            return
+        operator.edits.rows.setdefault(ranks.state, []).append(RankEdit(ranks))
+        if ranks.becomes == ranks.state:
+            return
+        operator.edits.renamed[ranks.state] = ranks.becomes
+        if NUMBERS_OF_ALL_ROWS in names:
+            operator.edits.dropped.add(NUMBERS_OF_ALL_ROWS)
+        if ranks.becomes == ADDED_ROWS:
+            return
+        rows = kept_rows(pair) if conversion is None else conversion
+        kind = StateKind.VALUE if ranks.becomes == FIRST_ROW else StateKind.MAP
+        try:
+            change = ranked_change(operator.header.keyed(ranks.state).value, rows, kind, ranks.unique)
+        except InvalidOption as error:
+            raise error.at(operator=operator.operator.display, state=ranks.state) from error
+        operator.edits.types[ranks.state] = change  # The rows' other columns are part of it.
 
     def _filter_rows(self, operator: ExistingOperator, pair: Pair) -> None:
         """Drop the rows of a normalization that the filter of the new node leaves out. Raises InvalidOption."""
@@ -437,7 +479,7 @@ class SavepointWriter(SinkEdits):
     def _convert_ttl(self, operator: ExistingOperator, pair: Pair, times: Sequence[TimeToLive | None]) -> None:
         """Let states have a time to live from now on, or no more. Raises InvalidOption, UnsupportedSnapshot."""
         now = now_ms()
-        for name in operator.header.names:
+        for name in (name for name in operator.header.names if name not in operator.edits.dropped):
             side = input_of(pair.old, name) or 0
             change, state = times[side if side < len(times) else 0], operator.header.keyed(name)
             if change is None or state.kind.is_queue or state.ttl == change.on:

@@ -1,8 +1,10 @@
 """Which row of each key a deduplication returns, and what its state keeps of it.
 
-    last row, PROCTIME()     the row, unless nobody asks for its INSERT or for what it replaces: then nothing
-    first row, PROCTIME()    TRUE: that there was a row of the key
-    by the time of rows      the row; Flink 2.1 and later also have first rows that it has not returned
+    last row, PROCTIME()           the row, unless nobody asks for its INSERT or for what it replaces: then nothing
+    first row, PROCTIME()          TRUE: that there was a row of the key
+    by the time of rows            the row
+    first row by the time of rows  from Flink 2.1 on the row until its time comes, in a state of its own; then it is
+                                   returned, and TRUE is all that is kept
 
 If a deduplication gets to return the other row, its keys stay. What it has emitted before cannot be taken back.
 
@@ -18,6 +20,8 @@ from stateproc.query_plans.plan_file import PlanNode
 
 DEDUPLICATE = "stream-exec-deduplicate"
 DEDUPLICATED_STATE = "deduplicate-state"
+EMITTED_STATE = "already-emitted-state-boolean"
+"""The state of first rows that have been returned as their time has come."""
 CHANGES = ("outputInsertOnly", "generateUpdateBefore")
 """Attributes that decide how changes are written."""
 _INSERTS_OPTION = "table.exec.deduplicate.insert-update-after-sensitive-enabled"
@@ -34,12 +38,23 @@ def keeps_no_rows(node: PlanNode) -> bool:
     return node.kind == DEDUPLICATE and node.at("isRowtime") is False and node.at("keepLastRow") is False
 
 
+def waits(node: PlanNode) -> bool:
+    """Whether a deduplication returns the first row when its time has come, and keeps it only until then."""
+    first = node.kind == DEDUPLICATE and node.at("keepLastRow") is False
+    return first and node.at("isRowtime") is True and node.at("outputInsertOnly") is True
+
+
+def keeps_keys_only(old: PlanNode, new: PlanNode) -> bool:
+    """Whether a deduplication goes on with the keys of another one, and not with its rows."""
+    return keeps_no_rows(new) or (waits(new) and not waits(old))
+
+
 def goes_on_as_other_row(node: PlanNode) -> bool:
     """Whether a deduplication knows for each key that it had a row, as one that returns the other row would."""
     if kept_row(node) is None:
         return False
     if node.at("isRowtime") is not False:
-        return node.at("outputInsertOnly") is not True
+        return True
     return keeps_no_rows(node) or node.at("generateUpdateBefore") is True or _asks_for_inserts(node)
 
 

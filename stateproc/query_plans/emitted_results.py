@@ -1,6 +1,6 @@
 """Find nodes that go on with the same rows and would have emitted other results before, which nobody can take back.
 
-A join of another type; TopN of another number, or with its ranks as a column, or without; the first row of each key
+A join of another type; TopN of other ranks, or with its ranks as a column, or without; the first row of each key
 instead of the last. The user says that what was emitted stays as it is, or the node begins without state.
 """
 
@@ -10,11 +10,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stateproc.errors import InvalidOption
-from stateproc.query_plans.deduplication import keeps_no_rows, kept_row
+from stateproc.query_plans.deduplication import keeps_no_rows, kept_row, waits
 from stateproc.query_plans.join_types import other_rows, partner_changes
 from stateproc.query_plans.node_definitions import join_type
 from stateproc.query_plans.plan_file import PlanNode
-from stateproc.query_plans.rank_order import RANKED_STATE, has_all_ranks, last_rank, shows_ranks
+from stateproc.query_plans.plan_matching import Pair
+from stateproc.query_plans.rank_order import (
+    ALL_ROWS,
+    NUMBER_OF_ROWS,
+    first_rank,
+    last_rank,
+    missing_ranks,
+    rank_words,
+    rows_state,
+    shows_ranks,
+)
+from stateproc.query_plans.time_bounds import INTERVAL_JOIN, are_within, bounds_words, time_bounds
+
+_OF_SOURCES = "the other rows, which only the job's sources have"
 
 
 @dataclass(frozen=True)
@@ -47,38 +60,75 @@ def other_results(old: PlanNode, new: PlanNode) -> OtherResults | None:
     was_kept, is_kept = kept_row(old), kept_row(new)
     if was_kept is not None and is_kept is not None and was_kept != is_kept:
         counts = ["of each key the row that was emitted counts as the only one before"]
-        return OtherResults(was_kept, is_kept, counts, "the other rows, which only the job's sources have")
-    was, now = last_rank(old), last_rank(new)
-    shown = [shows_ranks(old), shows_ranks(new)]
-    if was is None or now is None or (was == now and shown[0] == shown[1]):
+        return OtherResults(was_kept, is_kept, counts, _OF_SOURCES)
+    if waits(old) != waits(new):
+        texts = [f"the first row {'when its time has come' if waits(node) else 'at once'}" for node in (old, new)]
+        counts = ["of each key the row that was emitted is the first, whatever comes"]
+        return OtherResults(texts[0], texts[1], counts, _OF_SOURCES)
+    return _other_bounds(old, new) or _other_ranks(old, new)
+
+
+def _other_bounds(old: PlanNode, new: PlanNode) -> OtherResults | None:
+    """Return what rows that are not as near in time would have been left out; None if it is nothing."""
+    was, now = time_bounds(old), time_bounds(new)
+    if was is None or now is None or was == now:
         return None
-    rows = []
-    if was != now:
-        rows.append(f"rows {_ranks(was, now)} " + ("were not emitted" if now > was else "stay emitted"))
+    rows = ["what was emitted of rows beyond stays"]
+    if new.kind == INTERVAL_JOIN and new.at("intervalJoinSpec", "joinSpec", "joinType") != "INNER":
+        rows.append("a row that had a partner there is not emitted without one")
+    return OtherResults(bounds_words(was), bounds_words(now), rows, "its columns of times")
+
+
+def _other_ranks(old: PlanNode, new: PlanNode) -> OtherResults | None:
+    """Return what TopN would have emitted otherwise; None if it is nothing."""
+    before, after = _ranks(old), _ranks(new)
+    shown = [shows_ranks(old), shows_ranks(new)]
+    if before is None or after is None or (before == after and shown[0] == shown[1]):
+        return None
+    rows = [f"rows {rank_words(*one)} were not emitted" for one in _without(after, before)]
+    rows += [f"rows {rank_words(*one)} stay emitted" for one in _without(before, after)]
     if shown[0] != shown[1]:
         rows.append(f"rows were emitted {'with' if shown[0] else 'without'} their ranks")
-    texts = [f"the first {last}" for last in (was, now)]
+    texts = [f"the first {last}" if first == 1 else f"the ranks {first} to {last}" for first, last in (before, after)]
     if shown[0] != shown[1]:
         texts = [text + " with their ranks" * one for text, one in zip(texts, shown, strict=True)]
-    place = "data-state" if has_all_ranks(new) else f"{RANKED_STATE} of the old snapshot"
-    return OtherResults(texts[0], texts[1], rows, f"these rows, which are in the state {place}")
+    state = rows_state(old)
+    places = {ALL_ROWS: f"are in the state {state}", NUMBER_OF_ROWS: "only the job's sources have"}
+    found = places.get(state, f"are in the state {state} of the old snapshot")
+    return OtherResults(texts[0], texts[1], rows, f"these rows, which {found}")
 
 
-def _ranks(was: int, now: int) -> str:
-    first, last = min(was, now) + 1, max(was, now)
-    return f"of rank {last}" if first == last else f"of the ranks {first} to {last}"
+def _ranks(node: PlanNode) -> tuple[int, int] | None:
+    last = last_rank(node)
+    return None if last is None else (first_rank(node), last)
 
 
-def refuse_other_results(old: PlanNode, new: PlanNode, uid: str, *, keeps: bool) -> None:
+def _without(ranks: tuple[int, int], others: tuple[int, int]) -> list[tuple[int, int]]:
+    """Return the ranges of ranks that the others do not have."""
+    (first, last), (start, end) = ranks, others
+    return [one for one in ((first, min(last, start - 1)), (max(first, end + 1), last)) if one[0] <= one[1]]
+
+
+def refuse_other_results(pair: Pair, uid: str, *, keeps: bool) -> None:
     """Raise InvalidOption for a node whose state cannot be made, or if nobody said that results stay.
 
     Args:
-        old: The node as it was.
-        new: The node as it will be.
+        pair: The node as it was and as it will be.
         uid: Its uid in the new plan.
         keeps: Whether the user said that what was emitted before stays as it is.
     """
+    old, new = pair.old, pair.new
+    missing = missing_ranks(old, new, pair.columns[0]) if pair.columns else None
     found = other_results(old, new)
+    bounds = time_bounds(old), time_bounds(new)
+    if bounds[0] is not None and bounds[1] is not None and not are_within(bounds[1], bounds[0]):
+        missing = "rows that are in these bounds have left its state, as they were beyond those"
+    if missing is not None:
+        was = ":" if found is None else f" was {found.before} and is {found.after}, and"
+        raise InvalidOption(
+            f"{new.label} ({uid}){was} {missing}",
+            advice=f"keep it as it is, or let the operator begin without state: --empty {uid}",
+        )
     if found is None:
         return
     what = f"{new.label} ({uid}) was {found.before} and is {found.after}"
@@ -86,17 +136,11 @@ def refuse_other_results(old: PlanNode, new: PlanNode, uid: str, *, keeps: bool)
         partner_changes(old, new)
     except InvalidOption as error:
         raise InvalidOption(f"{what}: {error.message}", advice=f"{error.advice} {uid}") from error
-    if keeps_no_rows(old) and not keeps_no_rows(new):
+    if (keeps_no_rows(old) and not keeps_no_rows(new)) or (waits(old) and not waits(new)):
+        which = "first rows that were emitted" if waits(old) else "first rows"
         raise InvalidOption(
-            f"{what}: by processing time only the keys of first rows are kept, so that these could not be taken back",
+            f"{what}: only the keys of {which} are kept, so that these could not be taken back",
             advice=f"let the operator begin without state: --empty {uid}",
-        )
-    was, now = last_rank(old), last_rank(new)
-    if was is not None and now is not None and now > was and not has_all_ranks(new):
-        raise InvalidOption(
-            f"{what}, and its state has no rows {_ranks(was, now)}: only those of its ranks are kept where no row is "
-            "taken back",
-            advice=f"keep the number, or let the operator begin without state: --empty {uid}",
         )
     if not keeps:
         raise InvalidOption(

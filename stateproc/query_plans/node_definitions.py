@@ -30,6 +30,7 @@ from stateproc.query_plans.plan_tables import (
     table_schema,
 )
 from stateproc.query_plans.rank_order import last_rank
+from stateproc.query_plans.time_bounds import time_bounds, without_bounds
 
 CALC, JOIN, MULTI_JOIN = "stream-exec-calc", "stream-exec-join", "stream-exec-multi-join"
 GROUPS, WINDOWS = "groups", "windows"
@@ -70,7 +71,8 @@ class Definition:
         arguments: What each call is over, apart from its function.
         local: What a local aggregate reads, over which the calls of the global one are.
         any_results: The frame of a node that keeps the same rows and emits others: of a join whatever its type is, of
-            TopN whatever the last rank is, of a deduplication whichever row it returns; "" for other nodes.
+            TopN whatever its ranks and strategy are, of an interval join and OVER whatever their bounds of time are, of
+            a deduplication whichever row it returns; "" for other nodes.
         condition: Which of the rows that its frame says are kept; "" for all.
     """
 
@@ -371,8 +373,8 @@ def _rank(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     made = _keeper(rows, columns, [strategy, rest], inputs)
     if last_rank(node) is None:
         return made
-    of_any_number = [before.rows, partition, by, node.at("rankType"), node.at("rankRange", "start"), strategy]
-    # What is shown does not decide what is kept.
+    of_any_number = [before.rows, partition, by, node.at("rankType")]
+    # What is shown does not decide what is kept; the strategy does, see `rank_order`.
     version, attributes, settings = rest
     others = {name: value for name, value in attributes.items() if name != "outputRowNumber"}
     return replace(made, any_results=_text(node.kind, of_any_number, version, others, settings))
@@ -385,7 +387,12 @@ def _waiting_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition | 
     rows = _text(node.kind, version, settings, [one.rows for one in inputs], traced)
     columns = _columns_of_sides(rows, node.at("joinSpec"), inputs)
     columns += [_text(rows, "number", number) for number in range(len(node.columns) - len(columns))]
-    return _keeper(rows, columns, [], inputs)
+    made, others = _keeper(rows, columns, [], inputs), without_bounds(node)
+    if others is None:
+        return made
+    unbounded = _traced(node, {**attributes, **others}, _columns_of([one.columns for one in inputs]))
+    of_any_bounds = _text(node.kind, version, settings, [one.rows for one in inputs], unbounded)
+    return replace(made, any_results=of_any_bounds)
 
 
 def _over(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
@@ -407,7 +414,12 @@ def _over(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     found = _keeper(rows, [*(_text(rows, column) for column in before.columns), *shown], [], inputs)
     texts, arguments = tuple(map(_text, made)), tuple(map(_arguments, made))
     state = _text(found.state, texts, timers_of_over(node))
-    return replace(found, state=state, calls=texts, arguments=arguments)
+    of_any_bounds = ""
+    if time_bounds(node) is not None:
+        frame["group"].pop("lowerBound")
+        unbounded = _traced(node, {**attributes, "overSpec": frame}, _columns_of([over]))
+        of_any_bounds = _text(node.kind, version, settings, before.rows, unbounded)
+    return replace(found, state=state, calls=texts, arguments=arguments, any_results=of_any_bounds)
 
 
 def _arguments(call: Mapping[str, Any]) -> str:

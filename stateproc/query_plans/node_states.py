@@ -27,6 +27,7 @@ from stateproc.query_plans.join_types import OUTER
 from stateproc.query_plans.node_definitions import is_on
 from stateproc.query_plans.node_rules import NODE_RULES, node_uids
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode
+from stateproc.query_plans.rank_order import ADDED_ROWS, FIRST_ROW, NUMBER_OF_ROWS, last_rank, rows_state
 from stateproc.query_plans.state_parts import (
     ASSOCIATIONS,
     COUNT,
@@ -104,17 +105,17 @@ def _normalize(node: PlanNode) -> Iterable[NodeState]:
 def _rank(node: PlanNode) -> Iterable[NodeState]:
     rows = input_rows(node)
     key = picked(node, rows, node.items("partition", "fields"))
-    limits, strategy = node.at("rankRange"), node.at("rankStrategy", "type")
-    if strategy != "AppendFast" or not isinstance(limits, dict) or limits.get("type") != "Constant":
+    is_added = last_rank(node) is not None and node.at("rankStrategy", "type") == "AppendFast"
+    if not is_added or rows_state(node) == NUMBER_OF_ROWS:
         raise unsupported(node, "of TopN only that with a constant range over rows that are only added is filled")
-    if (limits.get("start"), limits.get("end")) == (1, 1):
-        yield NodeState("Top1-Rank-State", key, rows)
+    if rows_state(node) == FIRST_ROW:
+        yield NodeState(FIRST_ROW, key, rows)
         return
     fields = node.items("orderBy", "fields")
     sort_key = picked(node, rows, [item.get("index") if isinstance(item, dict) else None for item in fields])
     # Arrays of structs are matched by the names of their fields.
     row = types.RowData(zip(rows.columns, rows.types, strict=True))
-    yield NodeState("data-state-with-append", key, Column(beside(rows, ROWS), types.List(row), is_array=True), sort_key)
+    yield NodeState(ADDED_ROWS, key, Column(beside(rows, ROWS), types.List(row), is_array=True), sort_key)
 
 
 def _join(node: PlanNode) -> Iterable[NodeState]:

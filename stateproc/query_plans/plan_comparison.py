@@ -223,7 +223,7 @@ def found_by(node: PlanNode) -> list[tuple[int, int]]:
     """Return by which columns a node finds its state below a key: the number of the input, and the position."""
     order = [*node.items("orderBy", "fields"), *node.items("sortSpec", "fields")]
     by = [one.get("index") for one in order if isinstance(one, dict)] + over_order(node)
-    lists = [(0, node.items("rankStrategy", "primaryKeys")), (0, by)]
+    lists = [(0, by), (0, node.items("rankStrategy", "primaryKeys"))]  # Not each strategy of TopN has such keys.
     for index, side in enumerate(_SIDES):
         unique = [*node.items(f"{side}UpsertKeys"), *node.items(f"{side}UniqueKeys")]
         lists += [(index, positions) for positions in unique]

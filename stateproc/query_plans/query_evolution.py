@@ -25,6 +25,7 @@ from stateproc.query_plans.plan_conditions import filtered_out
 from stateproc.query_plans.plan_file import PlanNode, read_plan
 from stateproc.query_plans.plan_matching import Pair, PlanMatch, main_uid, matched_plans, state_uid
 from stateproc.query_plans.plan_tables import table_of
+from stateproc.query_plans.rank_order import kept_ranks
 from stateproc.query_plans.row_conversion import (
     NewColumn,
     NewQuery,
@@ -99,7 +100,7 @@ def query_evolution(
     _refuse_contradictions(match)
     _refuse_new_calls(match, begins=begins)
     for pair in match.pairs:
-        refuse_other_results(pair.old, pair.new, main_uid(after, pair.new), keeps=keeps)
+        refuse_other_results(pair, main_uid(after, pair.new), keeps=keeps)
         _refuse_unknown_filter(pair, main_uid(after, pair.new))
     moved = {found: uid for found, uid in match.operator_ids.items() if found in known}
     query = NewQuery(after)
@@ -264,6 +265,8 @@ def _notes(
         words += [] if others is None else [others.words]
         words += row_words(rows[pair.new.id]) if pair.columns is not None else []
         words += ["rows that do not pass its filter dropped"] if pair.filtered else []
+        ranks = kept_ranks(pair.old, pair.new)
+        words += [f"{ranks.state} as {ranks.becomes}"] if ranks is not None and ranks.becomes != ranks.state else []
         words += ["timers at the times of its rows"] if pair.has_other_timers else []
         words += time_words(times.get(pair.new.id, ()))
         wider = [f"{name}: {old.sql} → {to.sql}" for name, old, to in keys.get(pair.new.id, ()) if not is_same(old, to)]

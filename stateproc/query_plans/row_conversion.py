@@ -15,7 +15,7 @@ from typing import Any
 
 from stateproc.errors import InvalidOption, not_found
 from stateproc.query_plans.aggregate_views import is_view
-from stateproc.query_plans.deduplication import keeps_no_rows
+from stateproc.query_plans.deduplication import keeps_keys_only
 from stateproc.query_plans.node_definitions import JOIN, MULTI_JOIN, Definition, key_names
 from stateproc.query_plans.over_aggregates import OVER, over_time
 from stateproc.query_plans.plan_comparison import found_by, goes_on, input_names, is_same, operator_key
@@ -29,6 +29,7 @@ from stateproc.query_plans.plan_lineage import (
 )
 from stateproc.query_plans.plan_matching import Pair, state_uid
 from stateproc.query_plans.plan_tables import SINK, sink_columns
+from stateproc.query_plans.rank_order import NUMBERS_OF_ALL_ROWS
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.type_text import parse_sql_type
 
@@ -45,8 +46,6 @@ _ROWS_OF: Mapping[str, tuple[Collection[str], ...]] = {
 """Type of node → of each input the states with its rows; of others all states that have rows are of the one input."""
 _OF_ACCUMULATORS = ("accState", "accMapState", "sortedListState")
 """States of OVER with other rows: accumulators, and sort keys."""
-_OF_SORT_KEYS = "sorted-map"
-"""The state of RetractableTopNFunction with the numbers of rows, by their sort keys."""
 _OF_INPUTS = "multi-join-input-"
 """States of a multi-join: those with the rows of each input, by its number."""
 _NORMALIZE = "stream-exec-changelog-normalize"
@@ -103,6 +102,11 @@ class RowConversion:
     columns: tuple[int | WiderColumn | NewColumn, ...]
     as_keys: bool = False
     after_key: bool = False
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether the rows stay as they are."""
+        return self.columns == tuple(range(len(self.before)))
 
     @property
     def added(self) -> list[NewColumn]:
@@ -187,14 +191,20 @@ def row_conversions(new: NewQuery, pair: Pair, fills: Fills) -> tuple[RowConvers
     return tuple(found)
 
 
+def kept_rows(pair: Pair) -> RowConversion:
+    """Return the conversion of rows of a node's only input that all stay as they are."""
+    names = _names(pair.old, 0)
+    return RowConversion(names, tuple(range(len(names))))
+
+
 def _columns_of_rows(pair: Pair) -> tuple[tuple[int | None, ...], ...]:
     """Return `Pair.columns` of the inputs whose rows the new node keeps."""
-    return () if pair.columns is None or keeps_no_rows(pair.new) else pair.columns
+    return () if pair.columns is None or keeps_keys_only(pair.old, pair.new) else pair.columns
 
 
 def row_words(made: Sequence[RowConversion | None]) -> list[str]:
     """Return what becomes of the columns of each input's rows."""
-    sides = [f"{side}: " for side in input_names(len(made))] if len(made) > 1 else [""]
+    sides = [f"{side}: " for side in input_names(len(made))] if len(made) > 1 else [""] * len(made)
     return [f"{side}{', '.join(one.words)}" for side, one in zip(sides, made, strict=True) if one is not None]
 
 
@@ -212,7 +222,7 @@ def input_of(node: PlanNode, state: str) -> int | None:
         return names.index(state) if state in names else None
     if node.kind in _ROWS_OF:
         return next((side for side, names in enumerate(_ROWS_OF[node.kind]) if state in names), None)
-    return None if state == _OF_SORT_KEYS else 0
+    return None if state == NUMBERS_OF_ALL_ROWS else 0
 
 
 def names_in_keys(node: PlanNode, side: int) -> tuple[tuple[str, ...], ...]:

@@ -156,7 +156,7 @@ class RankEdit:
 
     def change(self, state: StateDescriptor, operator: OperatorContext, names: Sequence[str]) -> RankLimit:
         """The change of this state's entries. Raises UnsupportedSnapshot."""
-        return rank_limit(state, self.ranks.last, self.ranks.order, operator)
+        return rank_limit(state, self.ranks, operator)
 
     def words(self, rows: str) -> str:
         """What a plan says of the edit of these rows, which are counted, or ``rows``."""
@@ -728,7 +728,7 @@ class ExistingOperator:
         change = self.edits.types.get(name)
         if change is None:
             return None
-        if isinstance(change, TypeChange) and change.kind is not None:
+        if change.kind is not None:
             return kind_evolution(self.header.keyed(name), change, self.operator.context, self.header.names)
         return type_evolution(self.header.keyed(name), change, self.operator.context, self.header.names)
 
@@ -904,8 +904,7 @@ class ExistingOperator:
 
 
 def _types(change: Change) -> tuple[Serializer, ...]:
-    user_key = change.user_key if isinstance(change, TypeChange) else None
-    return (change.value,) if user_key is None else (change.value, user_key)
+    return (change.value,) if change.user_key is None else (change.value, change.user_key)
 
 
 def _joined(items: Iterable[EditedSplit]) -> Iterator[EditedSplit]:

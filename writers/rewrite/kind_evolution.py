@@ -50,7 +50,7 @@ from stateproc.writers.rewrite.row_assignments import Settable, family, plain, s
 from stateproc.writers.rewrite.row_selection import raw_entries, refuse_merged_windows, row_schemas
 from stateproc.writers.rewrite.row_update import settable_column
 from stateproc.writers.rewrite.transform import exact_read_options
-from stateproc.writers.rewrite.type_changes import Matched, TypeChange
+from stateproc.writers.rewrite.type_changes import Change, Matched, TypeChange
 from stateproc.writers.rewrite.type_evolution import ValueEvolution, has_row_kind, undecodable, without_columns
 
 SINGLE = (StateKind.VALUE, StateKind.REDUCING, StateKind.AGGREGATING)
@@ -172,9 +172,9 @@ class KindEvolution:
 
 
 def kind_evolution(
-    state: StateDescriptor, change: TypeChange, operator: OperatorContext, names: Iterable[str]
+    state: StateDescriptor, change: Change, operator: OperatorContext, names: Iterable[str]
 ) -> KindEvolution:
-    """Return what makes a keyed state one of another kind.
+    """Return what makes a keyed state one of another kind; of rows of TopN a map of other keys, too.
 
     Args:
         state: The state, as a header describes it.
@@ -191,7 +191,7 @@ def kind_evolution(
     assert kind is not None
     if state.kind not in KINDS:
         raise InvalidOption(f"{state.kind.value} become no other state", where=at, advice="leave them out")
-    if state.kind is kind:
+    if state.kind is kind and isinstance(change, TypeChange):
         raise InvalidOption(f"the state is {kind.value} state already", where=at, advice="leave out the kind (--kind)")
     if state.name.startswith(PREFIX):
         raise UnsupportedSnapshot(
@@ -214,9 +214,12 @@ def kind_evolution(
     if all(has_row_kind(one, context, one.kind in _COLLECTED, settable_column(one).column) for one in (state, after)):
         context = replace(context, row_kind=True)
     before, wanted = (row_schemas(one, context, flatten=False)[1] for one in (state, after))
-    is_whole = sets_whole(change.assignments, VALUE)
-    as_element = not is_whole and _as_element(state, after, before.field(VALUE).type, wanted.field(VALUE).type, at)
-    matched = change.matched(state.value, _settable(after), before, wanted, at, as_element=as_element)
+    if isinstance(change, TypeChange):
+        is_whole = sets_whole(change.assignments, VALUE)
+        as_element = not is_whole and _as_element(state, after, before.field(VALUE).type, wanted.field(VALUE).type, at)
+        matched = change.matched(state.value, _settable(after), before, wanted, at, as_element=as_element)
+    else:
+        matched = change.matched(state.value, _settable(after), before, wanted, at)
     columns = {name for one in matched.assignments for name in one.columns}
     refuse_merged_windows(state, names, columns, at, "an expression")
     words = (f"{state.kind.value} state → {kind.value} state", *matched.changes)

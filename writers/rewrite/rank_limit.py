@@ -1,11 +1,14 @@
-"""Drop the rows of TopN beyond another, lower rank. TopN over rows that are only added keeps those of its ranks alone.
+"""Drop the rows of TopN beyond a rank. If no row is taken back it keeps those of its ranks alone, else all.
 
-    data-state-with-append   map from the sort key (RowDataSerializer) to the rows with it, in lists, as they came
-    value of an entry        null mark (1 byte, 0), number of rows (i32), rows, each with its length (i32)
+    data-state,              map from the sort key (RowDataSerializer) to the rows with it, in lists, as they came
+    data-state-with-append
+        value of an entry    null mark (1 byte, 0), number of rows (i32), rows, each with its length (i32)
+    data-state-with-update   map from a unique key of rows to a row and its number among those of its sort key
+        value of an entry    null mark (1 byte, 0), row with its length (i32), number from 1 on (i32)
 
-The rank of a row follows from the order of the sort keys, and from its place in the list. With the rank as a column,
-rows of the last sort key may be beyond the last rank. Source: AppendOnlyTopNFunction of
-org.apache.flink.table.runtime.operators.rank.
+The rank of a row follows from the order of the sort keys, and from its place in the list, or its number. With the rank
+as a column, rows of the last sort key may be beyond the last rank. Sources: RetractableTopNFunction,
+AppendOnlyTopNFunction, UpdatableTopNFunction of org.apache.flink.table.runtime.operators.rank.
 """
 
 from __future__ import annotations
@@ -18,16 +21,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stateproc import types
 from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import RowBytes, numbers_of, row_bytes_of, values_array
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
 from stateproc.model.operator_context import OperatorContext
-from stateproc.query_plans.rank_order import SortColumn
+from stateproc.query_plans.rank_order import RowsWithRanks, SortColumn
+from stateproc.readers.entry_decoder import decode_entries
 from stateproc.readers.key_decoder import decode_keys
+from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.collections import ListOf
+from stateproc.serializers.java.structs import TupleOf
 from stateproc.serializers.table.serializers import RowData
 from stateproc.writers.formats.entry_batches import gather
 from stateproc.writers.rewrite.entries_by_key import as_one, in_large_batches
@@ -51,6 +58,7 @@ class RankLimit:
         keys: Finds the key in an entry.
         last: The last rank that stays.
         order: How each column of the sort key is ordered.
+        is_list: Whether rows are in lists by their sort key; else each has a number among those of its own.
     """
 
     state: StateDescriptor
@@ -58,6 +66,7 @@ class RankLimit:
     keys: Rekey
     last: int
     order: tuple[SortColumn, ...]
+    is_list: bool
     row_words = ("row", "rows")
 
     def touches(self, key_groups: Iterable[int]) -> bool:
@@ -103,7 +112,7 @@ class RankLimit:
     ) -> Iterator[pa.RecordBatch]:
         values = row_bytes_of(entries.column("value"))
         sizes = self._sizes(values)
-        places = self._places(entries, runs)
+        places = self._places(entries)
         order = np.lexsort((*reversed(places), runs))
         if any(len(each) for each in places):
             self._check_distinct(runs[order], [place[order] for place in places])
@@ -114,9 +123,10 @@ class RankLimit:
         kept = np.empty_like(sizes)
         kept[order] = np.clip(self.last - before, 0, in_order)
         observe(int((sizes - kept).sum()))
-        if (kept < sizes).any():
-            entries = with_column(entries, "value", self._cut(values, sizes, kept))
-            entries = entries.filter(values_array((kept > 0) | (sizes == 0)))
+        if (kept < sizes).any() or not kept.all():
+            if self.is_list:
+                entries = with_column(entries, "value", self._cut(values, sizes, kept))
+            entries = entries.filter(values_array(kept > 0))
         if len(entries):
             yield entries
 
@@ -124,6 +134,8 @@ class RankLimit:
         starts, stops = values.offsets[:-1], values.offsets[1:]
         if (stops - starts < _MARK + _SIZE).any() or values.data[starts].any():
             raise _damage(self.state, "a list of rows is null, or cut off")
+        if not self.is_list:
+            return np.ones(len(starts), dtype=np.int64)
         sizes: Longs = (
             values.data[starts[:, None] + np.arange(_MARK, _MARK + _SIZE)].view(">i4").reshape(-1).astype(np.int64)
         )
@@ -131,13 +143,11 @@ class RankLimit:
             raise _damage(self.state, "a list of a negative number of rows")
         return sizes
 
-    def _places(self, entries: pa.RecordBatch, runs: Longs) -> list[Longs]:
-        """Return for each column of the sort key the place of each entry by it."""
-        stored = raw_entries(entries, values=False)
-        decoded = pa.Table.from_batches(list(decode_keys([stored], self.state, self.context, user_keys=True)))
+    def _places(self, entries: pa.RecordBatch) -> list[Longs]:
+        """Return the place of each entry by each column of the sort key, and by its number if it has one."""
+        columns, numbers = self._sort_key(raw_entries(entries, values=not self.is_list))
         found: list[Longs] = []
-        for number, column in enumerate(self.order):
-            values = pc.struct_field(decoded.column("map_key").combine_chunks(), number)
+        for values, column in zip(columns, self.order, strict=True):
             if pa.types.is_floating(values.type):
                 if pc.any(pc.is_nan(values)).as_py():
                     raise _no_order(self.state, "NaN")
@@ -151,7 +161,17 @@ class RankLimit:
             if distinct.null_count and not column.null_is_last:
                 by = pa.concat_arrays([by[-1:], by[:-1]])
             found.append(np.asarray(pc.index_in(values, value_set=distinct.take(by))).astype(np.int64))
-        return found
+        return found if numbers is None else [*found, np.asarray(numbers).astype(np.int64)]
+
+    def _sort_key(self, stored: RawEntries) -> tuple[list[pa.Array], pa.Array | None]:
+        """Return the columns of the sort key of each entry, and its number among those of one; None of lists."""
+        if self.is_list:
+            decoded = pa.Table.from_batches(list(decode_keys([stored], self.state, self.context, user_keys=True)))
+            keys = decoded.column("map_key").combine_chunks()
+            return [pc.struct_field(keys, number) for number in range(len(self.order))], None
+        batches = list(decode_entries([stored], self.state, self.context, flatten=True))
+        rows, numbers = pa.Table.from_batches(batches).column("map_value").combine_chunks().flatten()
+        return [pc.struct_field(rows, column.position) for column in self.order], numbers
 
     def _check_distinct(self, runs: Longs, places: Sequence[Longs]) -> None:
         same = np.diff(runs) == 0
@@ -183,36 +203,47 @@ class RankLimit:
         return ends
 
 
-def rank_limit(
-    state: StateDescriptor, last: int, order: tuple[SortColumn, ...], operator: OperatorContext
-) -> RankLimit:
+def rank_limit(state: StateDescriptor, ranks: RowsWithRanks, operator: OperatorContext) -> RankLimit:
     """Return what drops the rows of a state of TopN that are beyond a rank.
 
     Args:
         state: The state, as a header describes it.
-        last: The last rank that stays.
-        order: How each column of the sort key is ordered.
+        ranks: The last rank that stays, and how rows are ordered.
         operator: The operator of the snapshot.
 
     Raises:
         UnsupportedSnapshot: It is no such state, or has a time to live.
     """
-    where, value = Where(operator=operator.display, state=state.name), state.value
+    where = Where(operator=operator.display, state=state.name)
     if state.ttl:
         raise UnsupportedSnapshot(
             "rows of TopN with a time to live: which of them have a rank depends on which have expired",
             where=where,
             advice="let the operator begin without state: --empty UID, with its uid in the new plan",
         )
-    is_list = isinstance(value, ListOf) and isinstance(value.element, RowData) and state.kind is StateKind.MAP
-    if not is_list or not isinstance(state.user_key, RowData) or len(state.user_key.types) != len(order):
+    is_list, order = isinstance(state.value, ListOf), ranks.order
+    if not _has_rows(state, order):
         raise UnsupportedSnapshot(
             "rows that are not those of TopN in its plan",
             where=where,
             advice="give the plan that the job ran, or let the operator begin without state: --empty",
         )
     context = replace(exact_read_options(operator.options, None).context, tail=True)
-    return RankLimit(state, context, rekey(state, operator.max_parallelism, operator.options.context), last, order)
+    keys = rekey(state, operator.max_parallelism, operator.options.context)
+    return RankLimit(state, context, keys, ranks.last, order, is_list)
+
+
+def _has_rows(state: StateDescriptor, order: Sequence[SortColumn]) -> bool:
+    """Whether a state has rows with such a sort key, in lists by it or with a number."""
+    value, keys = state.value, state.user_key
+    if state.kind is not StateKind.MAP or not isinstance(keys, RowData):
+        return False
+    if isinstance(value, ListOf):
+        return isinstance(value.element, RowData) and len(keys.types) == len(order)
+    if not isinstance(value, TupleOf) or len(value.fields) != 2 or value.fields[1] != types.INT:
+        return False
+    row = value.fields[0]
+    return isinstance(row, RowData) and all(0 <= column.position < len(row.types) for column in order)
 
 
 def _no_order(state: StateDescriptor, what: str) -> UnsupportedSnapshot:

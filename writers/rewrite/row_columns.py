@@ -1,4 +1,5 @@
-"""Give the SQL rows in a state other columns, by their positions: in values, or in the keys of a map.
+"""Give the SQL rows in a state other columns, by their positions: in values, or in the keys of a map. Rows of TopN get
+into a state of another kind.
 
 Rows are RowDataSerializer's, alone, in lists or in tuples, or the second field of a key; what is around them stays. A
 column that is new is null in the rows that there are, or an expression over their other columns; one may get a wider
@@ -11,11 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.arrow_arrays import Unencodable, entries_of, items_of, values_array
 from stateproc.errors import InvalidOption, Where
 from stateproc.filters import RowExpression, parse
 from stateproc.query_plans.row_conversion import NewColumn, RowConversion, WiderColumn
+from stateproc.readers.state_descriptor import StateKind
 from stateproc.readers.state_names import rows_in
 from stateproc.serializers import Serializer
 from stateproc.serializers.java.collections import ListOf
@@ -23,6 +27,7 @@ from stateproc.serializers.java.structs import TupleOf
 from stateproc.serializers.table.java_streams import java_type
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
+from stateproc.types import INT, Tuple
 from stateproc.types import RowData as row_data
 from stateproc.writers.rewrite.row_assignments import Settable, family, of_set, plain
 from stateproc.writers.rewrite.type_changes import Elements, Fields, Kept, Matched, Node, Path, fitting
@@ -76,6 +81,58 @@ class Computed:
         return fitting(values, self.type, self.name)
 
 
+@dataclass(frozen=True)
+class OnlyRow:
+    """Maps of one row, in a list or with a number: what becomes of the row."""
+
+    row: Node
+
+    def of(self, array: pa.Array, given: Mapping[Path, pa.Array]) -> pa.Array:
+        """Return the rows. Raises Unencodable for maps of more."""
+        rows = _rows_of(entries_of(array)[2])
+        if len(rows) != len(array):
+            raise Unencodable("a map of more than one row", 0)
+        return self.row.of(rows, given)
+
+
+@dataclass(frozen=True)
+class NumberedRows:
+    """Maps of lists of rows: maps of the rows with their numbers in these, from 1 on, by a key of their own.
+
+    Attributes:
+        row: What becomes of a row.
+        unique: Positions of the columns of the key in the new rows.
+        keys: The type of the keys.
+        values: That of rows with their numbers.
+    """
+
+    row: Node
+    unique: tuple[int, ...]
+    keys: pa.DataType
+    values: pa.DataType
+
+    def of(self, array: pa.Array, given: Mapping[Path, pa.Array]) -> pa.Array:
+        """Return the new maps. Raises Unencodable."""
+        of_maps, _, lists = entries_of(array)
+        of_lists, stored = items_of(lists)
+        rows = self.row.of(stored, given)
+        numbers = np.arange(len(rows)) - np.repeat(of_lists[:-1], np.diff(of_lists)) + 1
+        fields = [rows.field(name) for name in self._columns(rows.type)]
+        keys = pa.StructArray.from_arrays([fields[at] for at in self.unique], [one.name for one in self.keys])
+        pairs = [rows, values_array(numbers.astype(np.int32))]
+        values = pa.StructArray.from_arrays(pairs, [one.name for one in self.values])
+        return pa.MapArray.from_arrays(values_array(of_lists[of_maps].astype(np.int32)), keys, values)
+
+    @staticmethod
+    def _columns(rows: pa.StructType) -> list[str]:
+        return [field.name for field in rows if field.name != _ROW_KIND]
+
+
+def _rows_of(values: pa.Array) -> pa.Array:
+    """Return the rows of a map's values: of lists, or of structs with a number."""
+    return values.field(0) if pa.types.is_struct(values.type) else items_of(values)[1]
+
+
 @lru_cache(maxsize=64)
 def _expression(text: str, rows: pa.Schema, temporal: pa.Schema) -> RowExpression:
     """Compile an expression, once in each process."""
@@ -84,15 +141,23 @@ def _expression(text: str, rows: pa.Schema, temporal: pa.Schema) -> RowExpressio
 
 @dataclass(frozen=True)
 class RowChange:
-    """Rows of a state with other columns.
+    """Rows of a state with other columns, or in a state of another kind.
 
     Attributes:
         value: The new type of values, of list elements, of map values; of keys of a map with ``conversion.as_keys``.
         conversion: Which column is which.
+        kind: The kind of state that it becomes; None where that stays. The state is a map of lists of rows, or of rows
+            with a number: as a value it is the only one of these, as a map that of rows with their numbers in the
+            lists.
+        user_key: The new type of a map state's keys.
+        unique: Positions of the columns that are these keys, in the rows as they will be.
     """
 
     value: Serializer
     conversion: RowConversion
+    kind: StateKind | None = None
+    user_key: Serializer | None = None
+    unique: tuple[int, ...] = ()
 
     @property
     def as_keys(self) -> bool:
@@ -101,8 +166,18 @@ class RowChange:
 
     def matched(self, old: Serializer, settable: Settable, before: pa.Schema, after: pa.Schema, at: Where) -> Matched:
         """Return how the columns match, with dates and times as Arrow's types. Raises InvalidOption."""
-        types = (plain(schema.field(settable.column).type) for schema in (before, after))
-        return Matched(self._node(old, *types), (), tuple(self.conversion.words))
+        types = [plain(schema.field(settable.column).type) for schema in (before, after)]
+        words = () if self.conversion.keeps_all else tuple(self.conversion.words)
+        if self.kind is None:
+            return Matched(self._node(old, *types), (), words)
+        item = types[0].item_type
+        row, is_list = (old.element, True) if isinstance(old, ListOf) else (_first(old), False)
+        stored = item.value_type if is_list else item.field(0).type
+        if self.kind is not StateKind.MAP:
+            return Matched(OnlyRow(self._node(row, stored, types[1])), (), words)
+        keys, value = types[1].key_type, types[1].item_type
+        made = self._node(row, stored, value.field(0).type)
+        return Matched(NumberedRows(made, self.unique, keys, value), (), words)
 
     def _node(self, old: Serializer, before: pa.DataType, after: pa.DataType) -> Node:
         match old:
@@ -195,6 +270,29 @@ def _with_field(old: RowData, at: int, type_: LogicalType) -> RowData:
 
 def _of_another_plan(what: str) -> InvalidOption:
     return InvalidOption(f"{what}, as the plan has them", advice="give the plan that the job ran")
+
+
+def ranked_change(old: Serializer, conversion: RowConversion, kind: StateKind, unique: Sequence[int]) -> RowChange:
+    """Return the change of rows of TopN, in lists or with a number each, that get into a state of another kind.
+
+    Args:
+        old: The type of the map's values.
+        conversion: Which column is which.
+        kind: A value, which is the only row, or a map of rows with their numbers.
+        unique: Positions of the columns that are its keys, in the new rows.
+
+    Raises:
+        InvalidOption: The rows have other columns.
+    """
+    row = _converted(old.element if isinstance(old, ListOf) else _first(old), conversion)
+    if kind is not StateKind.MAP or not isinstance(row, RowData):
+        return RowChange(row, conversion, kind)
+    key = row_data({f"f{number}": row.types[at] for number, at in enumerate(unique)})
+    return RowChange(Tuple(row, INT), conversion, kind, key, tuple(unique))
+
+
+def _first(old: Serializer) -> Serializer:
+    return old.fields[0] if isinstance(old, TupleOf) else old
 
 
 def _converted(old: Serializer, conversion: RowConversion) -> Serializer:

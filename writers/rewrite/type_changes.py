@@ -298,6 +298,14 @@ class Change(Protocol):
     def as_keys(self) -> bool:
         """Whether it is the type of the keys of a map."""
 
+    @property
+    def kind(self) -> StateKind | None:
+        """The kind of state that it becomes; None where that stays."""
+
+    @property
+    def user_key(self) -> Serializer | None:
+        """The new type of the keys of a map state that it becomes."""
+
     def matched(self, old: Serializer, settable: Settable, before: pa.Schema, after: pa.Schema, at: Where) -> Matched:
         """Return how the columns match, with dates and times as Arrow's types. Raises InvalidOption."""
 

@@ -296,30 +296,35 @@ KEPT = (
     "WHERE id > -{}) WHERE r = 1"
 )
 # By processing time the state of the first row of each key has no row; by the time of rows Flink 2.1 and later have
-# another operator for it.
+# another operator for it, which waits for that time.
+ORDERED = ("proc DESC", "proc"), ("ts DESC", "ts"), ("ts", "ts DESC"), ("ts", "ts")
 OTHER_ROWS = {
-    "1.20": {
-        f"{key}_{number}": ("id BIGINT, shop BIGINT, note STRING", *(KEPT.format(key, one, number) for one in orders))
+    release: {
+        f"{key}_{number}": (
+            "id BIGINT, shop BIGINT, note STRING",
+            *(KEPT.format(key, one, number) for one in ORDERED[number - 10]),
+        )
         for key in ("shop", "note")
-        for number, orders in enumerate((("proc DESC", "proc"), ("ts DESC", "ts"), ("ts", "ts DESC")), 10)
+        for number in numbers
     }
+    for release, numbers in {"1.20": (10, 11, 12), "2.3": (10, 11), "1.20 to 2.3": (10, 11, 12, 13)}.items()
 }
-OTHER_ROWS["2.3"] = {name: query for name, query in OTHER_ROWS["1.20"].items() if name.endswith("10")}
 # Of each key one row is emitted before the restore: it counts as the first and as the last.
 VISITED: Rows = {
     "visits": [
         (1, 1, "a", "2026-01-01T10:00:00"),
         (2, 2, "", "2026-01-01T09:00:00"),
         (3, None, "\0🍵", "2026-01-01T11:00:00"),
-        (4, -(2**63), None, "2026-01-01T11:00:00"),
+        (4, -(2**63), None, "2026-01-01T11:00:01"),
     ]
 }
+EARLIER = 8
 VISITED_LATER: Rows = {
     "visits": [
         (5, 1, "z", "2026-01-01T12:00:00"),
         (6, 3, "a", "2026-01-01T13:00:00"),
         (7, None, None, "2026-01-01T14:00:00"),
-        (8, -(2**63), "b", "2026-01-01T10:30:00"),  # earlier than the row that was emitted
+        (EARLIER, -(2**63), "b", "2026-01-01T10:30:00"),  # earlier than the row that was emitted
         (9, 3, "a", "2026-01-01T15:00:00"),
     ]
 }
@@ -329,18 +334,55 @@ VISITED_LATER: Rows = {
 def test_another_row_of_each_key(release: str, tmp_path: Path) -> None:
     """The first instead of the last, or the other way round: the keys that the state has do not begin again."""
     queries = OTHER_ROWS[release]
+    waits = RELEASES[release][1] == "2.3"
     scripts = [
         script(tmp_path, VISITS, {name: (one[0], one[version]) for name, one in queries.items()}) for version in (1, 2)
     ]
-    job = EvolvingJob((release, release), tmp_path, scripts)
+    job = EvolvingJob(RELEASES[release], tmp_path, scripts)
 
     def feed_visits(job: EvolvingJob, version: int, *parts: Rows) -> None:
-        job.feed({"visits": [row for part in parts for row in part["visits"]]})
+        # What comes after its time is left out, if the watermark has come before it.
+        job.feed({"visits": [row for part in parts for row in part["visits"] if not waits or row[0] != EARLIER]})
 
     def evolve(writer: SavepointWriter) -> None:
         writer.evolve(job.path("old.json"), job.path("new.json"), emitted="keep")
         assert "the last row → the first row (of each key the row that was emitted" in str(writer.plan())
+        assert ("the first row at once → the first row when its time has come" in str(writer.plan())) is job.moves
 
     job.begin(feed_visits, VISITED, VISITED_LATER)
     job.go_on(feed_visits, VISITED_LATER, evolve)
+    job.check(queries)
+
+
+WAITING = VISIT.replace("FOR ts AS ts", "FOR ts AS ts - INTERVAL '2' HOUR")
+EARLIEST = (
+    "SELECT {} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {} ORDER BY ts) AS r FROM visits WHERE id > -{}) "
+    "WHERE r = 1"
+)
+# Queries of both versions: their columns stay, or some are not read any more.
+FIRST_VISITS = {
+    "same": ("id, shop, note", "id, shop, note", "shop"),
+    "same_note": ("id, shop, note", "id, shop, note", "note"),
+    "fewer": ("id, shop, note", "id, shop, CAST(NULL AS STRING)", "shop"),
+    "fewer_note": ("id, shop, note", "id, CAST(NULL AS BIGINT), note", "note"),
+}
+
+
+def test_first_rows_that_wait_go_on_with_other_columns(tmp_path: Path) -> None:
+    """RowTimeDeduplicateKeepFirstRowFunction: rows whose time has not come stay, with their timers."""
+    queries = {
+        name: ("id BIGINT, shop BIGINT, note STRING", *(EARLIEST.format(one, key, number) for one in shown))
+        for number, (name, (*shown, key)) in enumerate(FIRST_VISITS.items(), 20)
+    }
+    tables: dict[str, Feed] = {"visits": (WAITING, "append")}
+    scripts = [
+        script(tmp_path, tables, {name: (one[0], one[version]) for name, one in queries.items()}) for version in (1, 2)
+    ]
+    job = EvolvingJob(RELEASES["2.3"], tmp_path, scripts)
+
+    def feed_visits(job: EvolvingJob, version: int, *parts: Rows) -> None:
+        job.feed({"visits": [row for part in parts for row in part["visits"] if row[0] != EARLIER]})
+
+    job.begin(feed_visits, VISITED, VISITED_LATER)
+    job.go_on(feed_visits, VISITED_LATER, lambda writer: writer.evolve(job.path("old.json"), job.path("new.json")))
     job.check(queries)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from stateproc import SavepointWriter
+from stateproc.errors import InvalidOption
 from tests.helpers.flink.evolving_job import SOURCES, EvolvingJob, Feed, script, table
 
 pytestmark = pytest.mark.flink
@@ -144,3 +145,33 @@ def test_queries_go_on_under_another_setting(flink: EvolvingJob, request: pytest
     # Older releases refuse such state, and Flink 2 that of a sink, a value that is a list.
     expected = "StateMigrationException" if lives else "Cannot map checkpoint/savepoint state for operator"
     assert expected in Path(flink.path("untouched.error")).read_text()
+
+
+SPLIT = "SET 'table.optimizer.distinct-agg.split.enabled' = '{}';\n"
+DISTINCT = {
+    "distinct": (
+        "customer BIGINT, n BIGINT, products BIGINT",
+        "SELECT customer, COUNT(*), COUNT(DISTINCT product) FROM orders GROUP BY customer",
+    )
+}
+
+
+@pytest.mark.parametrize("settings", [("false", "true"), ("true", "false")], ids=["on", "off"])
+def test_distinct_that_is_split_has_other_state(settings: tuple[str, str], tmp_path: Path) -> None:
+    """It is refused; restored as it is, by the uids of plans or in spite of them, it fails or begins anew."""
+    text = script(tmp_path, {"orders": FEEDS["orders"]}, DISTINCT)
+    job = EvolvingJob(("2.3", "2.3"), tmp_path, [SPLIT.format(one) + text for one in settings])
+    job.feed({"orders": FIRST["orders"]})
+    job.do(job.compile("old"), job.run("old", "rocksdb", "old", taken=job.path("taken")))
+    job.feed({"orders": [*FIRST["orders"], *SECOND["orders"]]})
+    job.do(job.compile("new"), job.run("new", "hashmap", "all"))
+    with pytest.raises(InvalidOption, match="would begin without state"):
+        job.writer("canonical").evolve(job.path("old.json"), job.path("new.json"), new_aggregates="empty")
+    job.feed({"orders": SECOND["orders"]})
+    job.do(job.run("new", "hashmap", "plain", job.snapshot("canonical")))
+    error = Path(job.path("plain.error"))
+    if error.exists():
+        assert "Cannot map checkpoint/savepoint state for operator" in error.read_text()
+    else:
+        old, new, whole = (job.changes(name).get("distinct", []) for name in ("old", "plain", "all"))
+        assert table(old, new) != table(whole)

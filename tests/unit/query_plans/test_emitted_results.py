@@ -444,20 +444,12 @@ def changed_rank(number: int, last: int, **changed: Any) -> Json:
 def test_top_n_over_rows_that_are_only_added_has_no_others(number: int, tmp_path: Path) -> None:
     (last,) = [node["rankRange"]["end"] for node in PLAN["nodes"] if node["id"] == number]
     source = planned_job("2.3", "plain").path / "snapshot"
-    words = (
-        rf"would begin without state: {number}_rank"
-        if last == 1
-        else rf"the first {last + 1}, and its state has no rows of rank {last + 1}: .*\n.*--empty {number}_rank"
-    )
+    words = rf"the first {last + 1}, and its state has no rows of rank {last + 1}: .*\n.*--empty {number}_rank"
     plans = with_last_rank(number, last), with_last_rank(number, last + 1)
     with pytest.raises(InvalidOption, match=words):
         SavepointWriter.from_existing_savepoint(None, str(source)).evolve(*plans, emitted="keep")
     writer = SavepointWriter.from_existing_savepoint(None, str(source)).evolve(*plans, empty=[f"{number}_rank"])
     assert "starts empty" in str(writer.plan())
-    # The first row alone has another state.
-    with pytest.raises(InvalidOption, match=rf"would begin without state: {number}_rank"):
-        other = with_last_rank(number, 1 if last > 1 else 2)
-        SavepointWriter.from_existing_savepoint(None, str(source)).evolve(plans[0], other, emitted="keep")
 
 
 NAN, MOST = float("nan"), 2**63 - 1
@@ -661,10 +653,41 @@ def test_the_other_row_by_the_time_of_rows(tmp_path: Path) -> None:
             for folder in (source, tmp_path / str(number))
         ]
         assert both[0].equals(both[1]) and both[0].num_rows
-    for old, new in ((123, FIRST_ROW), (118, LAST_ROW)):
-        writer = SavepointWriter.from_existing_savepoint(None, str(source))
-        with pytest.raises(InvalidOption, match=f"would begin without state: {old}_deduplicate"):
-            writer.evolve(kept_by(old), kept_by(old, **new), emitted="keep")
+
+
+WHEN_ITS_TIME_HAS_COME = "the first row at once → the first row when its time has come"
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(123, "the last row → the first row"), (123, WHEN_ITS_TIME_HAS_COME)],
+    ids=["last", "first"],
+)
+def test_first_rows_that_wait_for_their_time_have_emitted_those_before(number: int, words: str, tmp_path: Path) -> None:
+    """RowTimeDeduplicateKeepFirstRowFunction of Flink 2.1: what was emitted is the first row of its key."""
+    source, uid = planned_job("2.3", "plain").path / "snapshot", f"{number}_deduplicate"
+    old = kept_by(number) if "last" in words else kept_by(number, keepLastRow=False, generateUpdateBefore=True)
+    writer = SavepointWriter.from_existing_savepoint(None, str(source))
+    with pytest.raises(InvalidOption, match="--emitted keep"):
+        writer.evolve(old, kept_by(number, **FIRST_ROW))
+    writer = SavepointWriter.from_existing_savepoint(None, str(source))
+    writer.evolve(old, kept_by(number, **FIRST_ROW), emitted="keep")
+    assert words in str(writer.plan())
+    writer.write(tmp_path / "new")
+    before, after = (stateproc.open(one).operator(uid) for one in (source, tmp_path / "new"))
+    rows = [before.state("deduplicate-state"), after.state("already-emitted-state-boolean")]
+    kept, made = (one.to_arrow().to_pylist() for one in rows)
+    assert len(made) > 2 and sorted(repr(row["key"]) for row in made) == sorted(repr(row["key"]) for row in kept)
+    assert {row["value"] for row in made} == {True} and "deduplicate-state" not in [one.name for one in after.states]
+
+
+@pytest.mark.parametrize("other", [LAST_ROW, {"outputInsertOnly": False}])
+def test_first_rows_that_waited_are_not_there_to_be_taken_back(other: Json) -> None:
+    source = planned_job("2.3", "plain").path / "snapshot"
+    writer = SavepointWriter.from_existing_savepoint(None, str(source))
+    with pytest.raises(InvalidOption, match="only the keys of first rows that were emitted are kept") as e:
+        writer.evolve(kept_by(118), kept_by(118, **other), emitted="keep")
+    assert "--empty 118_deduplicate" in str(e.value)
 
 
 def test_last_rows_that_nobody_keeps_have_no_keys() -> None:

@@ -1,0 +1,73 @@
+"""Say how near in time rows have to be for an interval join, or an aggregate of OVER with a RANGE.
+
+State has the rows that may still be in the bounds. With narrower ones it has all that are needed, and others, which are
+left out as they are compared (TimeIntervalJoin), or taken back with the next row (RowTimeRangeBoundedPrecedingFunction,
+ProcTimeRangeBoundedPrecedingFunction): it stays as it is. Of wider ones rows have left already. A frame of a number of
+rows (ROWS) only loses a row for each that comes (RowTimeRowsBoundedPrecedingFunction): it has no bounds here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stateproc.query_plans.over_aggregates import OVER, over_groups, over_time
+from stateproc.query_plans.plan_file import PlanNode
+
+INTERVAL_JOIN = "stream-exec-interval-join"
+_SPEC, _WINDOW = "intervalJoinSpec", "windowBounds"
+_BOUNDS = ("leftLowerBound", "leftUpperBound")
+Bounds = tuple[int, int]
+"""The lowest and the highest difference of times in milliseconds."""
+
+
+def time_bounds(node: PlanNode) -> Bounds | None:
+    """Return the bounds of a node; None of other nodes."""
+    if node.kind == INTERVAL_JOIN:
+        lower, upper = (node.at(_SPEC, _WINDOW, name) for name in _BOUNDS)
+        return (lower, upper) if type(lower) is int and type(upper) is int and lower <= upper else None
+    offset = _range_of(node)
+    return None if offset is None else (-offset, 0)
+
+
+def without_bounds(node: PlanNode) -> dict[str, Any] | None:
+    """Return the attribute of an interval join that has its bounds, without these; None of other nodes."""
+    spec = node.at(_SPEC)
+    if node.kind != INTERVAL_JOIN or time_bounds(node) is None or not isinstance(spec, dict):
+        return None
+    window: Mapping[str, Any] = spec[_WINDOW]
+    rest = {name: value for name, value in window.items() if name not in _BOUNDS}
+    return {_SPEC: {**spec, _WINDOW: rest}}
+
+
+def are_within(bounds: Bounds, others: Bounds) -> bool:
+    """Whether all times in bounds are in the others, too."""
+    return others[0] <= bounds[0] and bounds[1] <= others[1]
+
+
+def bounds_words(bounds: Bounds) -> str:
+    """Return how near in time rows are."""
+    lower, upper = bounds
+    return f"rows of {lower} to {upper} ms"
+
+
+def _range_of(node: PlanNode) -> int | None:
+    """Return how many milliseconds a frame of OVER reaches back; None of other frames."""
+    groups = over_groups(node) if node.kind == OVER else []
+    if len(groups) != 1 or groups[0].get("isRows") is not False or over_time(node) is None:
+        return None
+    lower, upper = groups[0].get("lowerBound"), groups[0].get("upperBound")
+    if not isinstance(lower, dict) or not isinstance(upper, dict) or upper.get("kind") != "CURRENT_ROW":
+        return None
+    if lower.get("kind") != "BOUNDED_WINDOW" or lower.get("isPreceding") is not True:
+        return None
+    offset = lower.get("offset")
+    at = offset.get("inputIndex") if isinstance(offset, dict) else None
+    constants = node.items("overSpec", "constants")
+    number = at - len(node.input()) if type(at) is int else -1
+    found = constants[number] if 0 <= number < len(constants) else None
+    value = found.get("value") if isinstance(found, dict) and "INTERVAL" in str(found.get("type")) else None
+    try:
+        return None if value is None else int(value)
+    except (TypeError, ValueError):
+        return None
