@@ -10,11 +10,19 @@ them until then, and a new COUNT, SUM or AVG is computed of those that are in th
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from stateproc.errors import InvalidOption, Where
-from stateproc.query_plans.aggregate_views import call_columns, distinct_views, kept_views, renamed_states
+from stateproc.query_plans.aggregate_views import (
+    call_columns,
+    distinct_views,
+    kept_views,
+    renamed_states,
+    wider_argument,
+    wider_keys,
+    wider_seen,
+)
 from stateproc.query_plans.node_definitions import AGGREGATES, GROUPS, WINDOWS
 from stateproc.query_plans.node_rules import (
     aggregate_calls,
@@ -85,6 +93,7 @@ class AggregateConversion:
         renames: The fields that stay, as they were and as they are.
         assignments: The fields of calls that begin.
         states: The states of views, and what they are called; None for one that the new calls do not have.
+        keys: The states of views whose maps get keys of wider types, and these.
         frame: The fields that are computed of the rows in a frame of OVER; None where there are none.
     """
 
@@ -92,6 +101,7 @@ class AggregateConversion:
     renames: dict[str, str]
     assignments: tuple[str, ...]
     states: dict[str, str | None]
+    keys: dict[str, LogicalType] = field(default_factory=dict)
     frame: FrameBuffers | None = None
 
     def changes(self, old: RowData) -> bool:
@@ -161,7 +171,12 @@ def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> Ag
     types, fields, written = zip(*parts, strict=True)
     made = RowData(types, tuple(f"f{at}" for at in range(len(types))), fields, written)
     return AggregateConversion(
-        made, renames, tuple(assignments), renamed_states(pair, views, names), _framed(pair.new, framed)
+        made,
+        renames,
+        tuple(assignments),
+        renamed_states(pair, views, names),
+        wider_keys(pair, views),
+        _framed(pair.new, framed),
     )
 
 
@@ -225,7 +240,7 @@ def call_words(pair: Pair) -> list[str]:
     """Return what becomes of each call."""
     kept, before, after = pair.kept or (), aggregate_calls(pair.old), aggregate_calls(pair.new)
     numbers = range(len(before))
-    if kept == tuple(numbers) and not any(_wider(pair, number, number) for number in numbers):
+    if kept == tuple(numbers) and all(_kept_as(pair, number, number) == "kept" for number in numbers):
         return []
     words = [
         f"{call_text(pair.new, call)} {_kept_as(pair, number, source)}"
@@ -243,7 +258,9 @@ def call_words(pair: Pair) -> list[str]:
 
 
 def _kept_as(pair: Pair, number: int, source: int) -> str:
-    wider = _wider(pair, number, source)
+    wider, over = _wider(pair, number, source), wider_argument(pair, number, source) or wider_seen(pair, number)
+    if wider is None and over is not None:
+        return f"kept over {over.sql}"
     return "kept" if wider is None else f"kept as {wider[0].sql}"
 
 
@@ -251,6 +268,8 @@ def _wider(pair: Pair, number: int, source: int) -> list[LogicalType] | None:
     """Return the wider types of the buffers of a call that stays; None where they stay. Raises InvalidOption."""
     call = aggregate_calls(pair.new)[number]
     if _typed(pair.new, number) == _typed(pair.old, source):
+        return None
+    if wider_argument(pair, number, source) is not None:
         return None
     if not is_known_call(pair.new, number):
         raise InvalidOption(

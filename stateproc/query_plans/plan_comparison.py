@@ -104,6 +104,8 @@ def _wide(name: str, value: Any) -> Any:
         if _only_widens(value):
             return _wide(name, value["operands"][0])
         made = {inner: _wide(inner, one) for inner, one in value.items()}
+        if "argList" in value:
+            made["type"] = _collection(value.get("type"))
         if value.get("kind") == "CALL" and not _keeps_all(value):
             made["type"], made["operand types"] = value.get("type"), _operand_types(value)
         return made
@@ -156,6 +158,17 @@ def _family(written: str) -> str:
     text = written.removesuffix(" NOT NULL")
     found = _FAMILY.fullmatch(text)
     return text if found is None else str(found.lastgroup)
+
+
+_COLLECTION = re.compile(r"(ARRAY|MULTISET)<(.*)>( NOT NULL)?")
+
+
+def _collection(written: Any) -> Any:
+    """Return the type of the result of an aggregate call; of one that collects values whatever their width is."""
+    found = _COLLECTION.fullmatch(written) if isinstance(written, str) else None
+    if found is None:
+        return _family(written) if isinstance(written, str) else written
+    return f"{found[1]}<{_family(found[2])}>"
 
 
 def goes_on(old: LogicalType, new: LogicalType) -> bool:

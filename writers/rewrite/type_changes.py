@@ -367,6 +367,22 @@ class TypeChange:
         return Matched(node, parsed, (words, *matching.changes))
 
 
+@dataclass(frozen=True)
+class WiderKeys:
+    """Another type of the keys of maps, which has all of their values.
+
+    Attributes:
+        value: The type.
+    """
+
+    value: Serializer
+    as_keys = True
+
+    def matched(self, old: Serializer, settable: Settable, before: pa.Schema, after: pa.Schema, at: Where) -> Matched:
+        """Return that the keys stay, in the other type."""
+        return Matched(Kept(), (), (f"keys {old.type_name} → {self.value.type_name}",))
+
+
 def _paths(renames: Mapping[str, str], at: Where) -> dict[Path, Path]:
     found: dict[Path, Path] = {}
     for before, after in renames.items():

@@ -73,6 +73,27 @@ QUERIES: dict[str, tuple[list[str] | str, str]] = {
         "SELECT customer, MIN(n), MAX(small), MIN(x), MAX(precise), MAX(code), MIN(ts), MAX(wider) FROM orders "
         "GROUP BY customer",
     ),
+    # What calls keep of many rows: maps by values, and lists.
+    "seen": (
+        "customer BIGINT, a BIGINT, b BIGINT, c BIGINT, d BIGINT, e BIGINT, f DECIMAL(38, 4), g BIGINT, h BIGINT",
+        "SELECT customer, COUNT(DISTINCT n), SUM(DISTINCT small), COUNT(DISTINCT code), COUNT(DISTINCT ts), "
+        "COUNT(DISTINCT must), SUM(DISTINCT precise), MAX(DISTINCT wider), COUNT(DISTINCT tiny) FILTER (WHERE id > 1) "
+        "FROM orders GROUP BY customer",
+    ),
+    "changing": (
+        "p BIGINT, d BIGINT, e BIGINT, f STRING",
+        "SELECT MOD(customer, 2), COUNT(DISTINCT age), SUM(DISTINCT age), LISTAGG(name) FROM customers "
+        "WHERE customer > -20 GROUP BY MOD(customer, 2)",
+    ),
+    "texts": (
+        "customer BIGINT, a STRING, b BIGINT",
+        "SELECT customer, LISTAGG(code), MAX(n) FROM orders GROUP BY customer",
+    ),
+    "collected": (
+        "customer BIGINT, a STRING, b STRING, c STRING",
+        "SELECT customer, CAST(COLLECT(n) AS STRING), CAST(COLLECT(code) AS STRING), CAST(COLLECT(price) AS STRING) "
+        "FROM orders GROUP BY customer",
+    ),
     # Their accumulators stay as they are.
     "means": (
         "customer BIGINT, a BIGINT, b DOUBLE, c BIGINT",
@@ -204,6 +225,7 @@ def test_queries_go_on_over_wider_columns(flink: EvolvingJob) -> None:
         plan = str(writer.plan())
         # Means and numbers have accumulators of these types anyway.
         assert "SUM(n) kept as BIGINT" in plan and "AVG(x) kept" not in plan, plan
+        assert "COUNT(DISTINCT n) kept over BIGINT" in plan and "COLLECT(code) kept over VARCHAR(40)" in plan, plan
         assert "key code: VARCHAR(4) → VARCHAR(40), must: INT NOT NULL → INT, price: DECIMAL" in plan, plan
         assert "left: age: SMALLINT → INT, name: VARCHAR(4) → STRING, right: places: INT → BIGINT" in plan, plan
 

@@ -16,12 +16,13 @@ import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
 from stateproc.query_plans.aggregate_conversion import aggregate_conversion, call_words
-from stateproc.query_plans.aggregate_views import distinct_views, is_view, kept_views
+from stateproc.query_plans.aggregate_views import distinct_views, is_view, kept_views, wider_keys
 from stateproc.query_plans.node_definitions import AGGREGATES
 from stateproc.query_plans.node_rules import node_uids
 from stateproc.query_plans.plan_lineage import is_stateless, stateful_before
 from stateproc.query_plans.plan_matching import Pair
 from stateproc.query_plans.plan_tables import SINK
+from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
 from tests.helpers.paths import ROOT
 from tests.helpers.planned_states import PlannedJob, planned_job
@@ -319,10 +320,18 @@ def test_what_distinct_has_seen_has_the_type_of_its_column() -> None:
     calls = tuple(range(len(node.at("aggCalls"))))
     assert kept_views(Pair(node, node, kept=calls)) == [0]
     (source,) = node.sources
-    text = source.attributes["outputType"].replace("`id` BIGINT NOT NULL", "`id` BIGINT")
-    nullable = replace(node, sources=(replace(source, attributes={**source.attributes, "outputType": text}),))
-    with pytest.raises(InvalidOption, match="have columns of other types"):
-        kept_views(Pair(node, nullable, kept=calls))
+
+    def over(type_: str) -> Pair:
+        text = source.attributes["outputType"].replace("`id` BIGINT NOT NULL", f"`id` {type_}")
+        other = replace(node, sources=(replace(source, attributes={**source.attributes, "outputType": text}),))
+        return Pair(node, other, kept=calls)
+
+    nullable = over("BIGINT")
+    assert kept_views(nullable) == [0]
+    assert wider_keys(nullable, [0]) == {"distinctAcc_0": LogicalType("BIGINT")}
+    for type_ in ("INT", "STRING", "DECIMAL(30, 0)", "DOUBLE"):
+        with pytest.raises(InvalidOption, match="have columns of other types"):
+            kept_views(over(type_))
 
 
 # Calls with lists and maps: COUNT(*), MIN(name), MAX(customer), LISTAGG(name) of rows that may be taken back.
