@@ -1,4 +1,4 @@
-"""The open windows of SQL with start and end, and their timers, as DataFrames of Spark; `plan_windows` says what they are."""
+"""Open windows of SQL with start and end, and their timers, as DataFrames of Spark; see `plan_windows`."""
 
 from __future__ import annotations
 
