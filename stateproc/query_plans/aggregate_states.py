@@ -2,11 +2,14 @@
 
     accState, window-aggs     the accumulators, a row, per key of groups, of windows also per slice
     distinctAcc_<i>           a map: what DISTINCT has seen, see aggregate_views → a bit for each call; over rows that
-                              may be taken back, and in HOP windows, how often it is there
+                              may be taken back, and in HOP windows of a table function, how often it is there: of
+                              several calls an array
     distinctAcc_<i>_null_state
-                              that number for the value null
+                              the same for the value null
     agg<i>$map                a map, of call i: of MIN and MAX of rows that may be taken back, and of COLLECT: values →
                               how often each is there
+    agg<i>$map, agg<i>$list   of JSON_OBJECTAGG a map: names → values as JSON, "" for null; of JSON_ARRAYAGG a list of
+                              these, where null is JSON's null
     agg<i>$list, agg<i>$retractList
                               lists, of LISTAGG of rows that may be taken back: the values as they came, and those that
                               were taken back before they came
@@ -21,24 +24,31 @@ sum and number, and rows with null in place of views: MIN and MAX result and num
 LAST_VALUE the value and its time, LISTAGG nothing more, or the delimiter if it has one. COLLECT and ARRAY_AGG have the
 same of both: a row of a view, and one of two lists, the values as they came and those that were taken back before.
 
-The namespace of a slice is its end in milliseconds. Windows that do not overlap are one slice; the slices of HOP
-windows are as long as their slide, those of CUMULATE their step.
+    session-window-mapping    a map, of sessions: the window → the one that is the namespace of what is kept of it
 
-Sources: GroupAggFunction, SliceAssigners, DistinctAggCodeGen, and the functions of
-org.apache.flink.table.planner.functions.aggfunctions and org.apache.flink.table.runtime.functions.aggregate.
+The namespace of a slice is its end in milliseconds. Windows that do not overlap are one slice; the slices of HOP
+windows are as long as their slide, those of CUMULATE their step. Of sessions, and of GROUP BY TUMBLE(…), HOP(…) and
+SESSION(…), it is a window with start and end; of HOP(…) a pane, as long as what both size and slide are multiples of.
+
+Sources: GroupAggFunction, SliceAssigners, WindowOperator, SlidingWindowAssigner, MergingWindowProcessFunction,
+DistinctAggCodeGen, and the functions of org.apache.flink.table.planner.functions.aggfunctions and
+org.apache.flink.table.runtime.functions.aggregate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stateproc.query_plans.aggregate_conversion import buffer_types, call_text
 from stateproc.query_plans.aggregate_views import call_columns, distinct_views
 from stateproc.query_plans.node_rules import (
+    PANES,
     accumulator_names,
     aggregate_calls,
+    call_name,
     function_of,
     is_built_in,
     window_millis,
@@ -52,23 +62,28 @@ from stateproc.query_plans.state_parts import (
     Column,
     NodeState,
     Order,
+    Part,
     Record,
+    Seen,
     Slices,
+    Windows,
     Zeros,
     beside,
     input_columns,
     unsupported,
 )
+from stateproc.readers.state_names import WindowNames
 from stateproc.serializers.table.java_streams import LIST_VIEW, MAP_VIEW, linked_list
 from stateproc.serializers.table.logical_types import LogicalType
-from stateproc.serializers.table.type_text import external, external_list, parse_sql_type
+from stateproc.serializers.table.type_text import external, external_list, external_longs, parse_sql_type
 
 _IN_WINDOWS = frozenset({"COUNT", "SUM", "SUM0", "MIN", "MAX", "AVG", "FIRST_VALUE", "LAST_VALUE", "LISTAGG"})
-_APPENDED = _IN_WINDOWS | {"COLLECT", "ARRAY_AGG"}
+_JSON_OBJECTS = {"JSON_OBJECTAGG_NULL_ON_NULL": "", "JSON_OBJECTAGG_ABSENT_ON_NULL": None}
+"""Functions of JSON objects → what stands for null in their maps; None if it is left out."""
+_JSON_ARRAYS = ("JSON_ARRAYAGG_NULL_ON_NULL", "JSON_ARRAYAGG_ABSENT_ON_NULL")
+_APPENDED = _IN_WINDOWS | {"COLLECT", "ARRAY_AGG", *_JSON_OBJECTS, *_JSON_ARRAYS}
 _TAKEN_BACK = _APPENDED - {"SUM0"}
 """Functions that are filled: over rows that are only added, and over rows that may be taken back."""
-_IGNORE_NULL = frozenset({"COUNT", "SUM", "SUM0", "MIN", "MAX", "AVG"})
-"""Of these, those whose accumulator the order of values does not change, so that they can have DISTINCT."""
 _ORDERED = {"FIRST_VALUE": ("First", 2**63 - 1), "LAST_VALUE": ("Last", -(2**63))}
 """Functions that keep when a value came → what their fields and classes begin with, and when none came."""
 _EXTREMES = {"MIN": "Min", "MAX": "Max"}
@@ -76,6 +91,8 @@ _FUNCTIONS = "org.apache.flink.table.runtime.functions.aggregate."
 _BEGIN_WITH_ZERO = ("COUNT", "SUM0")
 _DELIMITER = ","
 _SEEN = LogicalType("BIGINT", nullable=False)
+_BITS = 63
+"""How many calls with DISTINCT have a bit each in one number, beside that of its sign."""
 _BIGINT, _INT = LogicalType("BIGINT"), LogicalType("INTEGER")
 
 
@@ -95,11 +112,30 @@ def group_states(node: PlanNode) -> Iterable[NodeState]:
         yield from _views_of(node, key, index, call, taken_back=index < len(retracted) and retracted[index] is True)
     taken_back = node.at("needRetraction") is True
     for index, calls in enumerate(distinct_views(node)):
-        yield from _view(node, key, index, calls, taken_back=taken_back)
+        yield from _view(node, key, index, calls, counted=taken_back, from_rows=taken_back)
 
 
 def window_states(node: PlanNode) -> Iterable[NodeState]:
     """Return the states of an aggregate over windows. Raises UnsupportedSnapshot for one that is not filled."""
+    kind = node.at("windowing", "window", "type")
+    yield from _of_windows(node, _sessions if kind == _SESSION else _slices, counts_seen=kind == _HOPPING)
+
+
+def group_window_states(node: PlanNode) -> Iterable[NodeState]:
+    """Return the states of GROUP BY TUMBLE(…), HOP(…) or SESSION(…). Raises UnsupportedSnapshot as `window_states`."""
+    yield from _of_windows(node, _group_windows, counts_seen=False)
+
+
+def _of_windows(
+    node: PlanNode, windows: Callable[[PlanNode, Record], Slices | Windows], *, counts_seen: bool
+) -> Iterable[NodeState]:
+    """Return the states of an aggregate over windows.
+
+    Args:
+        node: The node.
+        windows: Returns its windows, whose columns are beside these.
+        counts_seen: Whether DISTINCT keeps how often it has seen a value.
+    """
     if node.at("needRetraction") is True:
         raise unsupported(node, "windows over rows that may be taken back are not filled from rows")
     calls, arguments = node.items("aggCalls"), call_columns(node)[0]
@@ -108,44 +144,79 @@ def window_states(node: PlanNode) -> Iterable[NodeState]:
     accumulators = _accumulators(node, key, names, [], _IN_WINDOWS)
     views = list(distinct_views(node))
     seen = node.chosen(arguments, [at for numbers in views for at in aggregate_calls(node)[numbers[0]]["argList"]])
-    named = Record((*key.columns, *accumulators.columns, *map(str, seen)), ())
-    slices = _slices(node, beside(named, window_names(node, "windowing").end))
-    hops = node.at("windowing", "window", "type") == _HOPPING
+    slices = windows(node, Record((*key.columns, *accumulators.columns, *map(str, seen)), ()))
     for call in node.items("aggCalls"):
         if function_of(call) == "LISTAGG" and len(call.get("argList") or []) > 1:
             # Slices are joined by the delimiter that they keep, and an accumulator without a row has none of its own.
             raise unsupported(node, f"{call_text(node, call)}, with a delimiter, is not filled from rows for windows")
     yield NodeState("window-aggs", key, accumulators, slices=slices)
+    if isinstance(slices, Windows) and slices.are_sessions:
+        yield NodeState("session-window-mapping", key, slices.namespace, slices.namespace, rows="window-aggs")
     for index, numbers in enumerate(views):
-        if hops and len(numbers) > 1:
-            text = call_text(node, aggregate_calls(node)[numbers[0]])
-            raise unsupported(
-                node, f"several calls with DISTINCT of one column in HOP are not filled from rows: {text}"
-            )
-        for state in _view(node, key, index, numbers, taken_back=False):
+        for state in _view(node, key, index, numbers, counted=counts_seen):
             yield replace(state, slices=slices)
 
 
-def _slices(node: PlanNode, column: str) -> Slices:
+def _sessions(node: PlanNode, named: Record) -> Windows:
+    """Return the windows of SESSION of a table. Raises UnsupportedSnapshot for windows that are not filled."""
+    if node.at("windowing", "strategy") != "TimeAttribute":
+        raise unsupported(node, _WITHOUT_WINDOW)
+    _check_time(node, node.at("windowing", "timeAttributeType"), is_rowtime=node.at("windowing", "isRowtime") is True)
+    gap = window_millis(node, node.at("windowing", "window"), "gap")
+    return _windows(named, pane=0, size=gap, slide=0, restores_watermark=True)
+
+
+def _group_windows(node: PlanNode, named: Record) -> Windows:
+    """Return the windows of GROUP BY TUMBLE and so on. Raises UnsupportedSnapshot for windows that are not filled."""
+    window, type_ = node.at("window"), node.at("window", "timeField", "fieldType")
+    kind = str(window.get("kind")) if isinstance(window, dict) else ""
+    if not isinstance(window, dict) or kind not in _GROUP_SIZES or window.get("isTimeWindow") is False:
+        raise unsupported(node, "of such windows only those of TUMBLE, HOP and SESSION of times are filled from rows")
+    _check_time(node, type_, is_rowtime=isinstance(type_, dict) and type_.get("kind") == "ROWTIME")
+    if kind == "SESSION":
+        gap = window_millis(node, window, "gap")
+        return _windows(named, pane=0, size=gap, slide=0, restores_watermark=False)
+    size, slide = (window_millis(node, window, name) for name in _GROUP_SIZES[kind])
+    if slide > size:
+        raise unsupported(node, f"windows of {size} ms every {slide} ms, which some rows are in none of")
+    return _windows(named, pane=math.gcd(size, slide), size=size, slide=slide, restores_watermark=False)
+
+
+def _windows(named: Record, *, pane: int, size: int, slide: int, restores_watermark: bool) -> Windows:
+    names = WindowNames() if pane in (0, size) else PANES
+    end = beside(named, names.end)
+    start = beside(Record((*named.columns, end), ()), names.start)
+    return Windows(end, start, pane, size, slide, restores_watermark)
+
+
+def _check_time(node: PlanNode, type_: Any, *, is_rowtime: bool) -> None:
+    """Raise UnsupportedSnapshot for windows of processing time, and of other time zones than UTC."""
+    if not is_rowtime:
+        raise unsupported(node, "windows by processing time are not filled from rows")
+    kind, zone = type_.get("type") if isinstance(type_, dict) else None, node.at("configuration", _ZONE)
+    if kind != "TIMESTAMP_WITHOUT_TIME_ZONE" and zone not in _UTC:
+        raise unsupported(node, f"windows of TIMESTAMP_LTZ are filled where {_ZONE} is UTC; it is {zone}")
+
+
+def _slices(node: PlanNode, named: Record) -> Slices:
     """Return the slices of an aggregate's windows. Raises UnsupportedSnapshot for windows that are not filled."""
     window, strategy = node.at("windowing", "window"), node.at("windowing", "strategy")
     kind = window.get("type") if isinstance(window, dict) else None
     if not isinstance(window, dict) or kind not in _SIZES or strategy not in _STRATEGIES:
-        why = "of windows only those of TUMBLE, HOP and CUMULATE are filled from rows, over rows without a window"
-        raise unsupported(node, why)
-    if node.at("windowing", "isRowtime") is not True:
-        raise unsupported(node, "windows by processing time are not filled from rows")
-    zone = node.at("configuration", "table.local-time-zone")
-    if node.at("windowing", "timeAttributeType", "type") != "TIMESTAMP_WITHOUT_TIME_ZONE" and zone not in _UTC:
-        raise unsupported(node, f"windows of TIMESTAMP_LTZ are filled where table.local-time-zone is UTC; it is {zone}")
+        raise unsupported(node, _WITHOUT_WINDOW)
+    _check_time(node, node.at("windowing", "timeAttributeType"), is_rowtime=node.at("windowing", "isRowtime") is True)
     size, step = (window_millis(node, window, name) for name in _SIZES[kind])
     offset = window_millis(node, window, "offset") if window.get("offset") else 0
     if size % step:
         raise node.error(f"a window of {size} ms in steps of {step} ms")
+    column = beside(named, window_names(node, "windowing").end)
     return Slices(column, step, offset, size, cumulates=kind == "CumulativeWindow")
 
 
-_HOPPING = "HoppingWindow"
+_HOPPING, _SESSION = "HoppingWindow", "SessionWindow"
+_GROUP_SIZES = {"TUMBLING": ("size", "size"), "SLIDING": ("size", "slide"), "SESSION": ()}
+_WITHOUT_WINDOW = "of windows only those of TUMBLE, HOP, CUMULATE and SESSION are filled, over rows without a window"
+_ZONE = "table.local-time-zone"
 _SIZES = {
     "TumblingWindow": ("size", "size"),
     _HOPPING: ("size", "slide"),
@@ -170,8 +241,6 @@ def _accumulators(
         taken_back = number < len(retracted) and retracted[number]
         function, at = function_of(call), len(found)
         known = frozenset(_TAKEN_BACK if taken_back else appended)
-        if call.get("distinct") is True and call.get("argList"):
-            known &= _IGNORE_NULL - (_EXTREMES.keys() if taken_back else set())
         if not is_built_in(call) or function not in known:
             raise unsupported(node, f"{call_text(node, call)} has an accumulator that is not filled from rows")
         row = _row(node, call, taken_back=taken_back)
@@ -265,6 +334,10 @@ def _row(node: PlanNode, call: Any, *, taken_back: bool) -> _Row | None:
         )
     if function == "COLLECT":
         return _Row(_structured("CollectAggFunction$CollectAccumulator", {"map": MAP_VIEW}))
+    if function in _JSON_OBJECTS:
+        return _Row(_structured("JsonObjectAggFunction$Accumulator", {"map": MAP_VIEW}))
+    if function in _JSON_ARRAYS:
+        return _Row(_structured("JsonArrayAggFunction$Accumulator", {"list": LIST_VIEW}))
     if function == "ARRAY_AGG":
         list_ = linked_list(_argument(node, call))
         type_ = _structured("ArrayAggFunction$ArrayAggAccumulator", {"list": list_, "retractList": list_})
@@ -292,6 +365,16 @@ def _views_of(node: PlanNode, key: Record, index: int, call: Any, *, taken_back:
         column = _column(node, call)
         count = Column(_beside(key, column), external(number), least=1)
         yield NodeState(f"{prefix}map", key, count, Column(column, external(type_)), split=column)
+    elif function in _JSON_OBJECTS:
+        column, null = _column(node, call), _JSON_OBJECTS[function]
+        text = beside(Record((*key.columns, column), ()), call_name(call, function, (column,)))
+        value = Column(text, external(parse_sql_type("STRING")), null=null)
+        map_key = Column(column, external(parse_sql_type("STRING NOT NULL")))
+        yield NodeState(f"{prefix}map", key, value, map_key, split=text if null is None else None)
+    elif function in _JSON_ARRAYS:
+        array = beside(key, call_name(call, function, (_column(node, call),)))
+        list_ = Column(array, external(parse_sql_type("STRING")), is_array=True)
+        yield NodeState(f"{prefix}list", key, list_, split=array, is_list=True)
     elif taken_back and function == "LISTAGG":
         array = beside(key, _column(node, call))
         list_ = Column(array, external(parse_sql_type("STRING NOT NULL")), is_array=True)
@@ -329,19 +412,35 @@ def _argument(node: PlanNode, call: Any) -> LogicalType:
     return column_type(node, str(chosen[0]), written[call["argList"][0]])
 
 
-def _view(node: PlanNode, key: Record, index: int, calls: Sequence[int], *, taken_back: bool) -> Iterable[NodeState]:
-    """Return the states of what DISTINCT has seen of a column."""
-    all_calls = aggregate_calls(node)
-    text = call_text(node, all_calls[calls[0]])
-    filters = {all_calls[number].get("filterArg", -1) for number in calls}
-    if len(filters) > 1 or (taken_back and len(calls) > 1):
-        words = "over rows that may be taken back" if taken_back else "with several filters"
-        raise unsupported(node, f"several calls with DISTINCT of one column {words} are not filled from rows: {text}")
-    type_, column = _argument(node, all_calls[calls[0]]), _column(node, all_calls[calls[0]])
-    serializer = external(_SEEN)
-    seen: Column | Always = Always((1 << len(calls)) - 1, serializer)
-    if taken_back:
-        seen = Column(_beside(key, column), serializer, least=1)
+def _view(
+    node: PlanNode, key: Record, index: int, calls: Sequence[int], *, counted: bool, from_rows: bool = False
+) -> Iterable[NodeState]:
+    """Return the states of what DISTINCT has seen of a column.
+
+    Args:
+        node: The node.
+        key: Its key.
+        index: The number of the view.
+        calls: The calls that read it, by their numbers.
+        counted: Whether it says how often each of them has seen a value, and not only that it has.
+        from_rows: Whether rows say how often, without filters of their own once for all of them.
+    """
+    all_calls = [aggregate_calls(node)[number] for number in calls]
+    type_, column = _argument(node, all_calls[0]), _column(node, all_calls[0])
+    numbers: Sequence[Column | Always] = [Always(1, external(_SEEN))] * len(calls)
+    if len({str(call.get("filterArg", -1)) for call in all_calls}) > 1:
+        taken, columns = (*key.columns, column), (column,)
+        names = unique_names((*taken, *(call_name(call, function_of(call), columns) for call in all_calls)))
+        numbers = [Column(str(name), external(_SEEN), least=0) for name in names[len(taken) :]]
+    elif from_rows:
+        numbers = [Column(_beside(key, column), external(_SEEN), least=1)] * len(calls)
+    elif not counted:
+        numbers = [Always((1 << len(calls)) - 1, external(_SEEN))]
+    if not counted and len(calls) > _BITS:
+        raise unsupported(node, f"more than {_BITS} calls with DISTINCT of one column: {call_text(node, all_calls[0])}")
+    seen: Part = numbers[0]
+    if len(numbers) > 1:
+        seen = Seen(tuple(numbers), external_longs() if counted else external(_SEEN), are_bits=not counted)
     name = f"distinctAcc_{index}"
     yield NodeState(name, key, seen, Column(column, external(type_)), split=column)
     yield NodeState(f"{name}_null_state", key, seen, rows=name, split=column)

@@ -68,7 +68,7 @@ def accumulator_names(
         function = function_of(call)
         is_distinct = call.get("distinct") is True and bool(columns)
         counted |= function == "COUNT" and not columns and not is_distinct and call.get("filterArg", -1) == -1
-        name = _call_name(call, function, columns)
+        name = call_name(call, function, columns)
         parts = buffer_names(function, retracted=index < len(retracted) and retracted[index] is True)
         names += [f"{name}_{part}" if part else name for part in parts]
         if is_distinct:
@@ -136,7 +136,7 @@ def function_of(call: Any) -> str:
     return "AGGREGATE"
 
 
-def _call_name(call: Any, function: str, columns: Names) -> str:
+def call_name(call: Any, function: str, columns: Names) -> str:
     """Return the name that the query gives to a call, or one of its function and columns where it gives none."""
     name = call.get("name")
     if isinstance(name, str) and name and not _GENERATED.fullmatch(name):
@@ -151,6 +151,8 @@ _DURATION = re.compile(
     r"(?:T(?:(?P<hours>-?\d+)H)?(?:(?P<minutes>-?\d+)M)?(?:(?P<sign>-?)(?P<seconds>\d+)(?:\.(?P<fraction>\d{1,9}))?S)?)?"
 )
 _SLICE = ("slice_start", "slice_end")
+PANES = WindowNames(*_SLICE)
+"""What GROUP BY HOP(…) keeps its aggregates by; they have a start and an end, as its windows have."""
 _ATTACHED = "WindowAttached"
 _MAX_MILLIS = 1 << 62
 
@@ -259,7 +261,9 @@ def _group_window_aggregate(node: PlanNode) -> OperatorNames:
     calls, taken_back = node.items("aggCalls"), node.at("needRetraction") is True
     retracted = [taken_back] * len(calls)
     accumulator = accumulator_names(node, calls, node.input(), retracted=retracted, count_rows=taken_back)
-    return _windowed(node, accumulator, WindowNames())
+    size, slide = (node.at("window", name) for name in ("size", "slide"))
+    overlap = node.at("window", "kind") == "SLIDING" and size != slide
+    return _windowed(node, accumulator, PANES if overlap else WindowNames())
 
 
 def _windowed(node: PlanNode, accumulator: Names, windows: WindowNames) -> OperatorNames:

@@ -1,18 +1,20 @@
 """Say which states the operator of a node declares, with the types of keys and values, by the plan alone.
 
     group aggregate       accState and views, see aggregate_states
-    window aggregate      window-aggs and views, see aggregate_states
+    window aggregate      window-aggs and views, of sessions also session-window-mapping, see aggregate_states
     deduplicate           deduplicate-state: the row that is kept; of the first row by processing time only TRUE
     changelog normalize   deduplicate-state: the last row
     TopN, LIMIT           Top1-Rank-State: the first row; data-state-with-append: rows by their sort key, in lists
     join                  left-records, right-records, see below
+    sink                  values: the rows of each primary key, in a list; the last one is that of the sink's table
 
 The rows of a join's input are a value where the join's key contains a unique key of the input, values of a map where
 the input has another unique key, else keys of a map with the number of their occurrences. Where a row is emitted
 without a partner, too (LEFT, RIGHT, FULL, semi and anti joins), the number of its partners is beside it, in a tuple.
 
-Sources: GroupAggFunction, DeduplicateFunctionBase, FastTop1Function, AppendOnlyTopNFunction, JoinRecordStateViews and
-OuterJoinRecordStateViews of org.apache.flink.table.runtime.operators; JoinUtil.analyzeJoinInput.
+Sources: GroupAggFunction, DeduplicateFunctionBase, FastTop1Function, AppendOnlyTopNFunction, JoinRecordStateViews,
+OuterJoinRecordStateViews and SinkUpsertMaterializer of org.apache.flink.table.runtime.operators;
+JoinUtil.analyzeJoinInput, StreamExecSink.
 """
 
 from __future__ import annotations
@@ -22,12 +24,14 @@ from dataclasses import replace
 
 from stateproc import types
 from stateproc.errors import not_found
-from stateproc.query_plans.aggregate_states import group_states, window_states
+from stateproc.query_plans.aggregate_states import group_states, group_window_states, window_states
 from stateproc.query_plans.join_types import OUTER
 from stateproc.query_plans.node_definitions import is_on
 from stateproc.query_plans.node_rules import NODE_RULES, node_uids
-from stateproc.query_plans.plan_file import CompiledPlan, PlanNode
+from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, unique_names
+from stateproc.query_plans.plan_tables import SINK, declared_columns, primary_key, sink_columns
 from stateproc.query_plans.rank_order import ADDED_ROWS, FIRST_ROW, NUMBER_OF_ROWS, last_rank, rows_state
+from stateproc.query_plans.row_conversion import column_type
 from stateproc.query_plans.state_parts import (
     ASSOCIATIONS,
     COUNT,
@@ -38,6 +42,7 @@ from stateproc.query_plans.state_parts import (
     Pair,
     Part,
     Record,
+    Windows,
     beside,
     input_rows,
     picked,
@@ -64,8 +69,12 @@ def node_states(plan: CompiledPlan, uid: str) -> tuple[NodeState, ...]:
         raise unsupported(node, f"with {_ASYNC} it has states of another kind")
     if plan.flink_version.startswith("1.15") and states is _rank:
         raise unsupported(node, "Flink 1.15 has other states for it")
-    if states is window_states:  # What windows keep goes with them.
-        return tuple(replace(state, ttl=False) for state in states(node))
+    if states in (window_states, group_window_states):  # What windows keep goes with them.
+        found_states = tuple(replace(state, ttl=False) for state in states(node))
+        keeps = isinstance(found_states[0].slices, Windows) and found_states[0].slices.restores_watermark
+        if keeps and plan.flink_version[:4] in _BEFORE_SESSIONS:
+            raise unsupported(node, f"Flink {plan.flink_version} has other states for SESSION of a table")
+        return found_states
     # All states of an aggregate have the time to live of the one that the plan has.
     one = states is group_states
     return tuple(replace(state, ttl=_ttl(node, 0 if one else index)) for index, state in enumerate(states(node)))
@@ -74,9 +83,11 @@ def node_states(plan: CompiledPlan, uid: str) -> tuple[NodeState, ...]:
 def _stateful(node: PlanNode) -> str | None:
     """Return which of a node's operators has state."""
     rule = NODE_RULES.get(node.kind)
-    return None if rule is None else rule.transformation
+    keeps_rows = node.kind != SINK or node.at("requireUpsertMaterialize") is True
+    return rule.transformation if rule is not None and keeps_rows else None
 
 
+_BEFORE_SESSIONS = ("1.15", "1.16", "1.17", "1.18", "1.19")
 _ASYNC = "table.exec.async-state.enabled"
 
 
@@ -143,16 +154,44 @@ def _kept_by(rows: Record, unique: Sequence[Record], key: Record) -> tuple[Part 
     return min(unique, key=lambda one: len(one.columns)), rows
 
 
+def _sink(node: PlanNode) -> Iterable[NodeState]:
+    """Rows have the types of the table, columns of metadata last; version 1 of the node keeps rows without them."""
+    strategy = node.at("upsertMaterializeStrategy")
+    if strategy not in (None, "LEGACY"):
+        raise unsupported(node, f"of materializers only the first is filled from rows, and not that of {strategy}")
+    conflicts = node.at("conflictStrategy", "behavior")
+    if conflicts not in (None, "DEDUPLICATE"):
+        raise unsupported(node, f"with ON CONFLICT DO {conflicts} it has states of another kind")
+    written = sink_columns(node)
+    if node.version > 1:
+        metadata = [one for one in declared_columns(node) if one.get("kind") == "METADATA" and not one.get("isVirtual")]
+        if len(metadata) > 1:
+            raise unsupported(node, "several columns of metadata are kept in the order of the connector")
+        written += [(str(one.get("name")), one.get("dataType")) for one in metadata]
+    names, positions = unique_names(name for name, _ in written), primary_key(node)
+    if not positions:
+        raise unsupported(node, "the plan does not have the primary key of its table")
+    # The rows of the table have no times by which windows are built.
+    found = tuple(replace(column_type(node, name, type_), attribute=None) for name, type_ in written)
+    rows = Record(tuple(map(str, names)), found)
+    row = types.RowData(zip(rows.columns, rows.types, strict=True))
+    yield NodeState(
+        "values", picked(node, rows, positions), Column(beside(rows, ROWS), types.List(row), least=1, is_array=True)
+    )
+
+
 _STATES: Mapping[str, Callable[[PlanNode], Iterable[NodeState]]] = {
     "stream-exec-group-aggregate": group_states,
     "stream-exec-global-group-aggregate": group_states,
     "stream-exec-window-aggregate": window_states,
     "stream-exec-global-window-aggregate": window_states,
+    "stream-exec-group-window-aggregate": group_window_states,
     "stream-exec-deduplicate": _deduplicate,
     "stream-exec-changelog-normalize": _normalize,
     "stream-exec-rank": _rank,
     "stream-exec-sort-limit": _rank,
     "stream-exec-limit": _rank,
     "stream-exec-join": _join,
+    SINK: _sink,
 }
 """Type of node → its states."""

@@ -13,6 +13,7 @@ from stateproc.errors import UnsupportedSnapshot
 from stateproc.query_plans.plan_file import PlanNode, row_type_types, unique_names
 from stateproc.query_plans.row_conversion import column_type
 from stateproc.serializers import LayoutContext, Serializer
+from stateproc.serializers.runtime.streaming import TimeWindow
 from stateproc.serializers.table.java_streams import is_view
 from stateproc.serializers.table.logical_types import LogicalType
 
@@ -85,13 +86,15 @@ class Record:
 @dataclass(frozen=True)
 class Column:
     """A single column, never null; ``default``: what it is in rows that do not have it, None where rows need it;
-    ``least``: the least that it can be, a whole number, or how many elements it has, if it is an array."""
+    ``least``: the least that it can be, a whole number, or how many elements it has, if it is an array; ``null``: the
+    text that stands for null, None where it is an error."""
 
     name: str
     serializer: Serializer
     default: int | None = None
     least: int | None = None
     is_array: bool = False
+    null: str | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,18 @@ class Zeros:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """What calls with DISTINCT have seen of a value: how often each of them has, in an array, or a bit for each.
+
+    Rows that none of them has seen are no state.
+    """
+
+    numbers: tuple[Column | Always, ...]
+    serializer: Serializer
+    are_bits: bool
+
+
+@dataclass(frozen=True)
 class Pair:
     """A Tuple2."""
 
@@ -122,8 +137,27 @@ class Pair:
         """TupleSerializer."""
         return types.Tuple(self.first.serializer, self.second.serializer)
 
+    @property
+    def fields(self) -> tuple[str, str]:
+        """What they are called as fields of a struct."""
+        return "f0", "f1"
 
-Part: TypeAlias = "Record | Column | Always | Zeros | Pair"
+
+@dataclass(frozen=True)
+class StartAndEnd(Pair):
+    """A window, of the columns of its start and its end in milliseconds."""
+
+    @property
+    def serializer(self) -> Serializer:
+        """TimeWindow.Serializer of SQL."""
+        return TimeWindow(table=True)
+
+    @property
+    def fields(self) -> tuple[str, str]:
+        return "start", "end"
+
+
+Part: TypeAlias = "Record | Column | Always | Zeros | Seen | Pair"
 
 
 def columns_of(part: Part) -> tuple[str, ...]:
@@ -134,6 +168,8 @@ def columns_of(part: Part) -> tuple[str, ...]:
         return (*columns_of(part.first), *columns_of(part.second))
     if isinstance(part, Zeros):
         return (part.number.name,)
+    if isinstance(part, Seen):
+        return tuple(number.name for number in part.numbers if isinstance(number, Column))
     return (part.name,) if isinstance(part, Column) else ()
 
 
@@ -165,7 +201,7 @@ class NodeState:
         map_key: The key of an entry; None of a value state.
         ttl: Whether it has a time to live; None where the plan does not say.
         rows: The state whose rows fill this one, too: those in which the column `split` is null. The other state has
-            those in which it is not.
+            those in which it is not. Without such a column all rows fill both.
         split: This column.
         slices: What its namespaces are, of windows.
         is_list: Whether it is a list; its value is the array of its elements.
@@ -179,7 +215,7 @@ class NodeState:
     ttl: bool | None = None
     rows: str | None = None
     split: str | None = None
-    slices: Slices | None = None
+    slices: Slices | Windows | None = None
     is_list: bool = False
     is_empty: bool = False
 
@@ -187,7 +223,7 @@ class NodeState:
     def columns(self) -> tuple[str, ...]:
         """The columns that its rows need, each once."""
         parts = [self.key, *([] if self.map_key is None else [self.map_key]), self.value]
-        ends = [] if self.slices is None else [self.slices.column]
+        ends = () if self.slices is None else self.slices.given
         names = [*(name for part in parts for name in columns_of(part)), *ends]
         return tuple(dict.fromkeys(names if self.split is None else [*names, self.split]))
 
@@ -209,6 +245,52 @@ class Slices:
     offset: int
     size: int
     cumulates: bool = False
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The columns that rows give."""
+        return (self.column,)
+
+    @property
+    def namespace(self) -> Part:
+        """The namespace."""
+        return Column(self.column, types.LONG)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows of an aggregate whose namespaces have a start and an end, in milliseconds.
+
+    Attributes:
+        column: The column of their ends. Windows that overlap are kept in panes, which have the ends.
+        start: The column of their starts. Rows give it of sessions, others are as long as they all are.
+        pane: How long a pane is; of sessions 0.
+        size: How long a window is; of sessions the least that it can be, the gap.
+        slide: How far a window is from the next; of sessions 0.
+        restores_watermark: Whether the operator keeps its watermark.
+    """
+
+    column: str
+    start: str
+    pane: int
+    size: int
+    slide: int
+    restores_watermark: bool
+
+    @property
+    def are_sessions(self) -> bool:
+        """Whether rows say how long windows are."""
+        return not self.slide
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The columns that rows give."""
+        return (self.start, self.column) if self.are_sessions else (self.column,)
+
+    @property
+    def namespace(self) -> Part:
+        """The namespace."""
+        return StartAndEnd(Column(self.start, types.LONG), Column(self.column, types.LONG))
 
 
 def unsupported(node: PlanNode, why: str) -> UnsupportedSnapshot:

@@ -15,6 +15,7 @@ from stateproc.html.units import counted
 from stateproc.metadata.operator_handles import DistributionMode
 from stateproc.query_plans import read_plan
 from stateproc.query_plans.node_states import node_states
+from stateproc.query_plans.state_parts import Slices, Windows
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime.streaming import StreamElement
 from stateproc.writers.bootstrap.arrow_frames import is_arrow
@@ -124,6 +125,11 @@ def _columns(columns: Mapping[str, str]) -> str:
     return ", ".join(name if name == role else f"{name} as {role}" for role, name in columns.items())
 
 
+def _namespace(slices: Slices | Windows) -> dict[str, Any]:
+    """Return the arguments that say which namespaces the rows of windows have."""
+    return {"namespace": NAMESPACE, "namespace_type": slices.namespace.serializer}
+
+
 @dataclass(frozen=True)
 class OperatorRows:
     """An operator state and the DataFrame that fills it. ``key``: of broadcast states, None of lists."""
@@ -174,13 +180,13 @@ class OperatorBootstrap(KeyedBootstrap):
         Aggregates over groups (COUNT, SUM, MIN, MAX, AVG, FIRST_VALUE, LAST_VALUE, LISTAGG, ARRAY_AGG, COLLECT; the
         columns are the keys and the accumulators, an average has ``…_sum`` and ``…_count``; in ``distinctAcc_0`` and so
         on the values that DISTINCT has seen; in ``agg0$map``, ``agg1$list`` and so on what the calls of these numbers
-        keep of many rows: values with their ``count``, or arrays of values in their order), aggregates of TUMBLE, HOP
-        and CUMULATE windows (also ``window_end`` or ``slice_end``; in ``watermark`` one row with the watermark, and
-        slices that are closed by then are left out), joins
+        keep of many rows: values with their ``count``, or arrays of values in their order), aggregates of TUMBLE, HOP,
+        CUMULATE and SESSION windows (also ``window_end`` or ``slice_end``, of sessions ``window_start``, too; in
+        ``watermark`` one row with the watermark, and windows that are closed by then are left out), joins
         (``left-records`` and ``right-records``: the rows of each input, once, with their ``count`` where they have no
         unique key, and ``associations`` where an outer join keeps them), the last row and the first by processing time
-        of a deduplication, changelog normalization, and of TopN over rows that are only added the first row, or arrays
-        ``rows`` with a sort key each.
+        of a deduplication, changelog normalization, of TopN over rows that are only added the first row, or arrays
+        ``rows`` with a sort key each, and sinks that keep rows (arrays ``rows`` with a primary key each).
 
         Args:
             plan: the compiled plan: the path of its JSON, its text, or the parsed JSON.
@@ -225,7 +231,12 @@ class OperatorBootstrap(KeyedBootstrap):
         watermark = None
         if slices is not None:
             watermark = watermark_of(given[WATERMARK])
-            given = {name: open_slices(given[name], slices, watermark) for name in filled if name != WATERMARK}
+            keys = {states[0].name: states[0].key.given}
+            given = {
+                name: open_slices(given[name], slices, watermark, keys.get(name))
+                for name in filled
+                if name != WATERMARK
+            }
         made = cls(key_type=states[0].key.serializer)
         twice = shared if slices is None else {*shared, states[0].name}
         made.shared += [frame for name, frame in given.items() if name in twice and is_spark(frame)]
@@ -233,7 +244,7 @@ class OperatorBootstrap(KeyedBootstrap):
         for state in states:
             frame = rows_of_state(given[state.rows or state.name], state)
             lives = state.ttl if ttl is None or slices is not None else ttl
-            space: dict[str, Any] = {"namespace": NAMESPACE, "namespace_type": types.LONG} if slices else {}
+            space = {} if state.slices is None else _namespace(state.slices)
             if state.is_list:
                 made.list_state(state.name, frame, element_type=state.value.serializer, ttl=bool(lives))
                 continue
@@ -252,8 +263,9 @@ class OperatorBootstrap(KeyedBootstrap):
             )
         if slices is not None:
             timers = slice_timers(rows_of_state(given[states[0].name], states[0]), slices, watermark)
-            made.event_time_timers(timers, TIMESTAMP, service=WINDOW_TIMERS, **space)
-            made.union_list_state(WATERMARK, watermark_rows(timers, watermark), type=types.LONG)
+            made.event_time_timers(timers, TIMESTAMP, service=WINDOW_TIMERS, **_namespace(slices))
+            if not isinstance(slices, Windows) or slices.restores_watermark:
+                made.union_list_state(WATERMARK, watermark_rows(timers, watermark), type=types.LONG)
         return made
 
     def window_state(

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc import types
 from stateproc.codec.arrow_arrays import Unencodable, as_type, list_of, null_rows, numbers_of, values_array
 from stateproc.errors import InvalidOption, InvalidRows, Where
 from stateproc.query_plans.state_parts import (
@@ -21,10 +20,12 @@ from stateproc.query_plans.state_parts import (
     Pair,
     Part,
     Record,
+    Seen,
     Zeros,
     arrays_of,
     defaults,
 )
+from stateproc.query_plans.state_parts import columns_of as part_columns
 from stateproc.writers.bootstrap.arrow_frames import arrow_batches, is_arrow
 from stateproc.writers.bootstrap.frame_columns import columns_of, is_spark
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACE, VALUE
@@ -46,11 +47,12 @@ def rows_of_state(frame: Any, state: NodeState) -> Any:
     """
     parts: dict[str, Part] = {KEY: state.key}
     if state.slices is not None:
-        parts[NAMESPACE] = Column(state.slices.column, types.LONG)
+        parts[NAMESPACE] = state.slices.namespace
     parts |= {VALUE: state.value} if state.map_key is None else {MAP_KEY: state.map_key, MAP_VALUE: state.value}
     found = columns_of(frame)
     absent = [] if found is None else [name for name in defaults(state.value) if name not in found.names]
-    needed = [name for name in state.columns if name not in absent]
+    named = (*state.columns, *(() if state.slices is None else part_columns(state.slices.namespace)))
+    needed = [name for name in dict.fromkeys(named) if name not in absent]
     arrays = arrays_of(state.value)
     for name in needed:
         column = column_type(frame, name, state.name)
@@ -88,10 +90,17 @@ def read_again(frame: Any) -> Any:
 
 def _rows_in(batch: pa.RecordBatch, state: NodeState) -> pa.RecordBatch:
     """Return the rows of a batch that fill a state: of two that share rows, those without or with null."""
-    if state.split is None:
+    if state.split is not None:
+        column = batch.column(state.split)
+        batch = batch.filter(column.is_valid() if state.rows is None else column.is_null())
+    if not isinstance(state.value, Seen):
         return batch
-    column = batch.column(state.split)
-    return batch.filter(column.is_valid() if state.rows is None else column.is_null())
+    return batch.filter(pa.array((_numbers_seen(state.value, batch) != 0).any(axis=0)))
+
+
+def _numbers_seen(part: Seen, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Return how often calls have seen the values of rows: a row of numbers for each call."""
+    return np.stack([numbers_of(_array(number, batch)).astype(np.int64) for number in part.numbers])
 
 
 def _nested(batch: pa.RecordBatch, parts: Mapping[str, Part]) -> pa.RecordBatch:
@@ -108,15 +117,24 @@ def _array(part: Part, batch: pa.RecordBatch) -> pa.Array:
         _refuse(numbers > MOST_ELEMENTS, column, f"column '{part.number.name}' cannot be over {MOST_ELEMENTS}")
         ends = np.cumsum(numbers, dtype=np.int64)
         return list_of(np.concatenate([[0], ends]), values_array(np.zeros(ends[-1] if n else 0, np.int64)))
+    if isinstance(part, Seen):
+        seen = _numbers_seen(part, batch)
+        if part.are_bits:
+            bits = np.int64(1) << np.arange(len(seen), dtype=np.int64)
+            return values_array(np.bitwise_or.reduce(np.where(seen != 0, bits[:, None], 0), axis=0))
+        ends = np.arange(n + 1, dtype=np.int64) * len(seen)
+        return list_of(ends, values_array(np.ascontiguousarray(seen.T).reshape(-1)))
     if isinstance(part, Column):
         if part.name not in batch.schema.names:
             return values_array(np.full(n, part.default, np.int32))
         return _checked(batch.column(part.name), part)
+    names: tuple[str, ...]
     if isinstance(part, Pair):
-        found = [_array(part.first, batch), _array(part.second, batch)]
+        found, names = [_array(part.first, batch), _array(part.second, batch)], part.fields
     else:
         found = [_field(part, name, batch) for name in part.columns]
-    fields = [pa.field(f"f{at}", column.type) for at, column in enumerate(found)]
+        names = tuple(f"f{at}" for at in range(len(found)))
+    fields = [pa.field(name, column.type) for name, column in zip(names, found, strict=True)]
     return pa.Array.from_buffers(pa.struct(fields), n, [None], children=found)
 
 
@@ -144,6 +162,8 @@ def _field(part: Record, name: str, batch: pa.RecordBatch) -> pa.Array:
 
 def _checked(column: pa.Array, part: Column) -> pa.Array:
     """Return the column. Raises InvalidRows for a null, for less than it can be, or for a fraction of a number."""
+    if part.null is not None:
+        return _with_initial(column, part.null)
     if part.is_array and pa.types.is_null(column.type):
         column = pa.nulls(len(column), pa.list_(pa.null()))
     wrong, text = null_rows(column), f"column '{part.name}' cannot be null"

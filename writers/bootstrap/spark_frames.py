@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from stateproc.query_plans.state_parts import MOST_ELEMENTS, Always, NodeState, Pair, Part, Record, Zeros
+from stateproc.query_plans.state_parts import MOST_ELEMENTS, Always, NodeState, Pair, Part, Record, Seen, Zeros
 from stateproc.query_plans.state_parts import Column as Single
 from stateproc.spark.types import arrow_type, spark_struct
 from stateproc.writers.bootstrap.column_types import ColumnKind, ColumnType, FrameColumns
@@ -125,10 +126,12 @@ def rows_in(frame: DataFrame, state: NodeState) -> DataFrame:
     """Return the rows that fill a state: of two that share rows, by a column that is null in those of one."""
     if state.is_empty:
         return frame.limit(0)
-    if state.split is None:
+    if state.split is not None:
+        column = column_named(state.split)
+        frame = frame.filter(column.isNotNull() if state.rows is None else column.isNull())
+    if not isinstance(state.value, Seen):
         return frame
-    column = column_named(state.split)
-    return frame.filter(column.isNotNull() if state.rows is None else column.isNull())
+    return frame.filter(F.greatest(*(_nested(one, frame).cast("long") for one in state.value.numbers)) != F.lit(0))
 
 
 def _field(part: Record, name: str, frame: DataFrame) -> Column:
@@ -178,10 +181,18 @@ def _nested(part: Part, frame: DataFrame) -> Column:
         number, most = _nested(part.number, frame), f"column '{part.number.name}' cannot be over {MOST_ELEMENTS}"
         number = F.when(number <= F.lit(MOST_ELEMENTS), number).otherwise(F.raise_error(most))
         return F.array_repeat(F.lit(0).cast("long"), number.cast("int"))
+    if isinstance(part, Seen):
+        seen = [_nested(number, frame).cast("long") for number in part.numbers]
+        if not part.are_bits:
+            return F.array(*seen)
+        bits = [F.when(one != F.lit(0), F.lit(1 << at)).otherwise(F.lit(0)).cast("long") for at, one in enumerate(seen)]
+        return reduce(Column.bitwiseOR, bits)
     if isinstance(part, Single):
         if part.name not in frame.columns:
             return F.lit(part.default)
         column, text = column_named(part.name), f"column '{part.name}' cannot be null"
+        if part.null is not None:
+            return F.coalesce(column.cast("string"), F.lit(part.null))
         if part.is_array and isinstance(frame.schema[part.name].dataType, NullType):
             column = column.cast(ArrayType(NullType()))
         right = column.isNotNull()
@@ -195,9 +206,11 @@ def _nested(part: Part, frame: DataFrame) -> Column:
             )
             column = number
         return F.when(right, column).otherwise(F.raise_error(text))
+    names: tuple[str, ...]
     if isinstance(part, Pair):
-        found = [_nested(part.first, frame), _nested(part.second, frame)]
+        found, names = [_nested(part.first, frame), _nested(part.second, frame)], part.fields
     else:
         found = [_field(part, name, frame) for name in part.columns]
-    fields = [column.alias(f"f{at}") for at, column in enumerate(found)]
+        names = tuple(f"f{at}" for at in range(len(found)))
+    fields = [column.alias(name) for name, column in zip(names, found, strict=True)]
     return F.struct(*fields) if fields else F.expr("named_struct()")

@@ -185,6 +185,7 @@ _COLLECTION_TYPE = WrittenClass(
     _DATA_TYPE,
 )
 _JAVA_LIST = WrittenClass("java.util.List", 0, flags=0)
+_LONG, _LONGS = WrittenClass("long", 0, flags=0), WrittenClass("[J", 8655923659555304851)
 _NUMBER = WrittenClass("java.lang.Number", -8742448824652078965)
 
 
@@ -231,6 +232,14 @@ def java_list_type(type_: LogicalType) -> bytes:
     """
     own = {"conversionClass": ClassObject(_JAVA_LIST), "logicalType": _type(type_)}
     return java_object(Instance(_COLLECTION_TYPE, {**own, "elementDataType": _data_type(type_.children[0])}))
+
+
+def java_longs_type(type_: LogicalType) -> bytes:
+    """Encode the DataType of a Java array of long, an ARRAY of BIGINT NOT NULL, as one Java object stream."""
+    (element,) = type_.children
+    inner = Instance(_ATOMIC_TYPE, {"conversionClass": ClassObject(_LONG), "logicalType": _type(element)})
+    own = {"conversionClass": ClassObject(_LONGS), "logicalType": _type(type_)}
+    return java_object(Instance(_COLLECTION_TYPE, {**own, "elementDataType": inner}))
 
 
 def _data_type(type_: LogicalType) -> Instance:

@@ -11,7 +11,7 @@ from stateproc.serializers.core.base import Serializer
 from stateproc.serializers.java.collections import PRIMITIVE_ARRAYS, MaskedListOf, PlainArray
 from stateproc.serializers.java.scalars import SCALARS, Scalar
 from stateproc.serializers.table.collections import NULL_VALUE
-from stateproc.serializers.table.java_streams import is_view, java_data_type, java_list_type
+from stateproc.serializers.table.java_streams import is_view, java_data_type, java_list_type, java_longs_type
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import (
     DecimalData,
@@ -291,3 +291,9 @@ def external_list(element: LogicalType) -> External:
     """Return the serializer of a list of a SQL type's values in a view. Raises UnsupportedSnapshot as `external`."""
     type_ = LogicalType("ARRAY", children=(element,))
     return External(type_, internal_serializer(type_), java_list_type(type_) + b"\x00")
+
+
+def external_longs() -> External:
+    """Return the serializer of a Java array of long in a view."""
+    type_ = LogicalType("ARRAY", children=(LogicalType("BIGINT", nullable=False),))
+    return External(type_, internal_serializer(type_), java_longs_type(type_) + b"\x00")
