@@ -377,6 +377,7 @@ class WiderKeys:
 
     value: Serializer
     as_keys = True
+    kind = user_key = None
 
     def matched(self, old: Serializer, settable: Settable, before: pa.Schema, after: pa.Schema, at: Where) -> Matched:
         """Return that the keys stay, in the other type."""
