@@ -224,7 +224,7 @@ CHANGES = (
     _c("normalize", _NN, "SELECT customer, points, customer FROM people WHERE customer > 0", _POINTS),
     _c("top appended", _NN, _RANKED.format("customer, id, quantity", "customer", "amount DESC", "clicks", 2), _BIGGER),
     _c("top one", _NN, _RANKED.format("customer, id, quantity", "customer", "amount DESC", "clicks", 1), _BIGGER),
-    _c("top time to live", _NN, _RANKED.format("customer, id, quantity", "customer", "amount DESC", "clicks", 2),
+    _c("top time to live", _NN, _RANKED.format("id, customer, quantity", "customer", "amount DESC", "clicks", 2),
         settings=_TO_LIVE),
     _c("top changing", "g STRING, n BIGINT, m BIGINT", _RANKED.format(_BOTH, "product", "total",
         _TOTALS, 2), _BIGGER),
