@@ -46,13 +46,17 @@ _NOT_MAPPED = (
 _EVOLVE = "stateproc evolve {0} TARGET --from-plan OLD --to-plan NEW, see docs/howto/change-a-query.md"
 _FILL = "fill it from rows if its results are to contain what was before, see docs/howto/fill-a-query.md"
 _MAX_PARALLELISM = (
-    "java.lang.IllegalStateException: The maximum parallelism ({0}) with which the latest checkpoint of the execution "
-    "job vertex has been taken and the current maximum parallelism ({1}) changed. This is currently not supported."
+    "java.lang.IllegalStateException: Failed to rollback to checkpoint/savepoint {0}. Max parallelism mismatch between "
+    "checkpoint/savepoint state and new program. Cannot map operator {1} with max parallelism {2} to new program with "
+    "max parallelism {3}. This indicates that the program has been changed in a non-compatible way after the "
+    "checkpoint/savepoint."
 )
 _PARALLELISM = (
-    "java.lang.IllegalStateException: The state for task can not be restored. The maximum parallelism ({0}) of the "
-    "restored state is lower than the configured parallelism ({1})."
+    "java.lang.IllegalStateException: The state for task {0} can not be restored. The maximum parallelism ({1}) of the "
+    "restored state is lower than the configured parallelism ({2}). Please reduce the parallelism of the task to be "
+    "lower or equal to the maximum parallelism."
 )
+_CHAINED = "java.lang.IllegalStateException: The key group must belong to the backend"
 
 
 def check_snapshot(
@@ -103,6 +107,7 @@ def check_snapshot(
     of_job = snapshot if like is None else like
     obstacle = snapshot_obstacle(snapshot, restoring) or claim_obstacle(of_job, restoring, claim_mode)
     by_id = {operator.operator_id: operator for operator in after}
+    chained = _chained_otherwise(before, by_id)
     operators = tuple(
         _OperatorRun(
             snapshot,
@@ -112,6 +117,7 @@ def check_snapshot(
             comparison,
             compares_parallelism=any(given is not None for given in (like, expect, job)),
             sets_parallelism=expect is not None,
+            chained=chained.get(one.operator_id),
             moved_to=moved.get(one.operator_id),
             backend=backend,
             fix=None if to_plan is None else _EVOLVE.format(snapshot.path),
@@ -135,6 +141,26 @@ def check_snapshot(
         claim_mode=claim_mode,
         cautions=tuple(claim_cautions(snapshot, of_job, restoring, claim_mode)),
     )
+
+
+def _chained_otherwise(
+    before: Sequence[DeclaredOperator], by_id: Mapping[str, DeclaredOperator]
+) -> Mapping[str, Mapping[str, int]]:
+    """Return the max parallelism of the operators on each vertex where they have several: keyed operator → all of them.
+
+    Flink gives a vertex one number: of all of them, it is up to their ids which.
+    """
+    vertices: dict[int, list[DeclaredOperator]] = {}
+    for one in before:
+        vertex = by_id[one.operator_id].vertex if one.operator_id in by_id else None
+        if vertex is not None and one.max_parallelism:
+            vertices.setdefault(vertex, []).append(one)
+    found: dict[str, Mapping[str, int]] = {}
+    for together in vertices.values():
+        numbers = {one.uid or one.name or one.operator_id: one.max_parallelism or 0 for one in together}
+        if len(set(numbers.values())) > 1:
+            found |= {one.operator_id: numbers for one in together if one.is_keyed}
+    return found
 
 
 def _check_given(
@@ -240,6 +266,7 @@ class _OperatorRun:
         comparison: What wrote and what restores the state.
         compares_parallelism: Whether the job's parallelism is known.
         sets_parallelism: Whether a max parallelism is one that the job sets, which Flink does not choose.
+        chained: The max parallelism of the operators that it is chained with, if they have another one than it.
         moved_to: The uid of the operator in the new plan that computes what this one computed; None for none, or this.
         backend: The job's state backend; None where it is the one that wrote the snapshot.
         fix: What to do about all that a changed job does not restore; None where that depends on why.
@@ -252,6 +279,7 @@ class _OperatorRun:
     comparison: Comparison
     compares_parallelism: bool
     sets_parallelism: bool
+    chained: Mapping[str, int] | None = None
     moved_to: str | None = None
     backend: str | None = None
     fix: str | None = None
@@ -328,32 +356,39 @@ class _OperatorRun:
         )
 
     def _parallelism(self) -> OperatorCheck | None:
+        """Return what Flink throws because of the numbers of subtasks and key groups; None if nothing.
+
+        The max parallelism is compared when the job is submitted, also of operators without state.
+        """
         old, new = self.old, self.new
         if new is None or not old.max_parallelism:
             return None
-        if new.parallelism and new.parallelism > old.max_parallelism:
-            return self._whole(
-                Verdict.REFUSED,
-                f"the job runs {new.parallelism} subtasks of it, the snapshot has {old.max_parallelism} key groups",
-                _PARALLELISM.format(old.max_parallelism, new.parallelism),
-                f"stateproc rescale --max-parallelism N {self.snapshot.path} TARGET",
-            )
-        if new.max_parallelism in (None, old.max_parallelism) or not self._is_keyed:
-            return None
         chosen = new.parallelism and new.max_parallelism == default_max_parallelism(new.parallelism)
-        if self.sets_parallelism or not chosen:
+        if new.max_parallelism not in (None, old.max_parallelism) and (self.sets_parallelism or not chosen):
             return self._whole(
                 Verdict.REFUSED,
                 f"the snapshot has {old.max_parallelism} key groups, the job max parallelism {new.max_parallelism}",
-                _MAX_PARALLELISM.format(old.max_parallelism, new.max_parallelism),
+                _MAX_PARALLELISM.format(self.snapshot.path, old.operator_id, old.max_parallelism, new.max_parallelism),
                 f"set max parallelism {old.max_parallelism} in the job, or stateproc rescale --max-parallelism "
                 f"{new.max_parallelism} {self.snapshot.path} TARGET",
             )
+        has_state = old.states or self.operator.file_bytes
+        if has_state and new.parallelism and new.parallelism > old.max_parallelism:
+            return self._whole(
+                Verdict.REFUSED,
+                f"the job runs {new.parallelism} subtasks of it, the snapshot has {old.max_parallelism} key groups",
+                _PARALLELISM.format(old.operator_id, old.max_parallelism, new.parallelism),
+                f"stateproc rescale --max-parallelism N {self.snapshot.path} TARGET",
+            )
+        if self.chained is not None:
+            numbers = ", ".join(f"{number} of {name}" for name, number in self.chained.items())
+            return self._whole(
+                Verdict.REFUSED,
+                f"it is chained with operators of other max parallelism, and a vertex has one: {numbers}",
+                _CHAINED,
+                f"stateproc rescale --max-parallelism N {self.snapshot.path} TARGET, which gives all of them one",
+            )
         return None
-
-    @property
-    def _is_keyed(self) -> bool:
-        return bool(self.old.keys) or self.old.has_unknown_keys
 
     def _states(self, new: DeclaredOperator) -> OperatorCheck:
         groups: dict[tuple[bool, str], list[DeclaredState]] = {}

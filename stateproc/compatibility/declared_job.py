@@ -73,6 +73,8 @@ class DeclaredOperator:
         not_compared: What about its state is not compared; None if all is.
         begins: What is lost where it begins without state; None where that is for the job to know.
         has_unknown_keys: Whether it has a changelog that does not contain the key's serializer.
+        vertex: Which vertex of the job it is in, by its place in a job graph, which others may be in, too; None where
+            nothing says.
     """
 
     operator_id: str
@@ -87,6 +89,12 @@ class DeclaredOperator:
     not_compared: str | None = None
     begins: str | None = None
     has_unknown_keys: bool = False
+    vertex: int | None = None
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether it has key groups."""
+        return bool(self.keys) or self.has_unknown_keys
 
 
 def declared_operators(snapshot: SnapshotContents) -> tuple[DeclaredOperator, ...]:

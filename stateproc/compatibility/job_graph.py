@@ -122,12 +122,16 @@ def with_job_graph(operators: Iterable[DeclaredOperator], vertices: Sequence[Job
     for one in operators:
         own, named = by_id.get(one.operator_id), by_name.get(one.name, []) if one.name else []
         if own is not None or named or not one.name:
-            found.append(_placed(one, own, named))
+            found.append(_placed(one, own, named, vertices))
     return found
 
 
-def _placed(operator: DeclaredOperator, by_id: JobVertex | None, by_name: Sequence[JobVertex]) -> DeclaredOperator:
+def _placed(
+    operator: DeclaredOperator, by_id: JobVertex | None, by_name: Sequence[JobVertex], vertices: Sequence[JobVertex]
+) -> DeclaredOperator:
     if by_id is None and len(by_name) != 1:
         return replace(operator, parallelism=None, max_parallelism=None, not_compared=_NOT_FOUND)
     vertex = by_id or by_name[0]
-    return replace(operator, parallelism=vertex.parallelism, max_parallelism=vertex.max_parallelism)
+    # A node of an execution plan is one operator.
+    number = None if vertex.operator_id is None else vertices.index(vertex)
+    return replace(operator, parallelism=vertex.parallelism, max_parallelism=vertex.max_parallelism, vertex=number)

@@ -9,29 +9,43 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from stateproc.compatibility.declared_job import KEYED, VALUE, DeclaredOperator, DeclaredState
+from stateproc.compatibility.declared_job import (
+    KEY,
+    KEYED,
+    NAMESPACE,
+    TIMERS,
+    VALUE,
+    DeclaredOperator,
+    DeclaredState,
+)
 from stateproc.compatibility.expected_job import as_stored, stored_serializers
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.query_plans.aggregate_views import is_view
+from stateproc.query_plans.accumulator_types import FieldTypes
 from stateproc.query_plans.node_definitions import Definition
 from stateproc.query_plans.node_rules import node_uids
-from stateproc.query_plans.node_states import node_states
 from stateproc.query_plans.plan_comparison import comparable
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode
 from stateproc.query_plans.plan_lineage import definitions
 from stateproc.query_plans.plan_matching import matched_plans, stateful_operators
 from stateproc.query_plans.plan_tables import TABLES, table_of, table_place
-from stateproc.query_plans.state_parts import NodeState
+from stateproc.query_plans.state_types import OperatorTypes, StateTypes, operator_types
 from stateproc.serializers import Serializer
 from stateproc.serializers.java.collections import MapOf
+from stateproc.serializers.runtime.streaming import Timer
 from stateproc.serializers.runtime.ttl import TtlSerializer
+from stateproc.serializers.table.logical_types import LogicalType
+from stateproc.serializers.table.serializers import RowData
+from stateproc.types import RowData as row_data
 
 _TYPES_ONLY = "its types fit; whether it is the state of the same query, only the old plan says: --from-plan"
 _NOT_COMPARED = "{0}: the plan does not say which types its state has, so that they are not compared"
 _BEGINS = "what it computes of the rows before the restore"
 _OTHER_TIME = (
     "it has another time to live in the new plan, and what Flink does with that is not compared for such a node"
+)
+_TIME_TO_LIVE = (
+    "whether it has a time to live is a setting of the job that its plan does not contain, so that it is not compared"
 )
 _LONGEST = 160
 
@@ -80,41 +94,90 @@ def _operator(
     *,
     holds_state: bool,
 ) -> DeclaredOperator:
-    try:
-        states = node_states(plan, uid) if holds_state else ()
-    except (UnsupportedSnapshot, InvalidOption):  # What is not filled, or has an accumulator that is not known.
-        states = ()
-    # Namespaces are not compared, and views of text of another length are restored.
-    if any(state.slices is not None or is_view(state.name) for state in states):
-        states = ()
-    if states:
-        keys: tuple[Serializer, ...] = (states[0].key.serializer,)
-        declared = DeclaredOperator(operator_id(uid), uid, node.label, keys=keys)
-        declared = replace(declared, states=tuple(_state(state, old) for state in states))
-        if old is not None:
-            declared = as_stored(declared, old)
+    found = _types(plan, uid) if holds_state else None
+    if found is not None:
+        declared = _declared(found, DeclaredOperator(operator_id(uid), uid, node.label), old)
     elif old is not None:
         declared = replace(old, uid=uid, name=node.label, parallelism=None, max_parallelism=None)
     else:
         unknown_state = DeclaredState("its state", "unknown", KEYED, {})
         declared = DeclaredOperator(operator_id(uid), uid, node.label, states=(unknown_state,))
-    declared = replace(declared, begins=_BEGINS)
+    unsaid = found is not None and old is not None and any(state.ttl is None for state in found.states)
+    declared = replace(declared, begins=_BEGINS, not_compared=_TIME_TO_LIVE if unsaid else None)
     if meanings is not None:
         if node.kind in TABLES and not holds_state:
             return replace(declared, misread=meanings.other_table(node, uid))
-        return replace(declared, misread=meanings.other_query(node, uid, types_known=bool(states)))
-    unknown = None if states or not holds_state else _NOT_COMPARED.format(node.label)
-    return replace(declared, not_compared=_TYPES_ONLY if states else unknown)
+        return replace(declared, misread=meanings.other_query(node, uid, types_known=found is not None))
+    if found is None:
+        return replace(declared, not_compared=_NOT_COMPARED.format(node.label) if holds_state else None)
+    return replace(declared, not_compared=f"{_TYPES_ONLY}; {_TIME_TO_LIVE}" if unsaid else _TYPES_ONLY)
 
 
-def _state(state: NodeState, old: DeclaredOperator | None) -> DeclaredState:
-    before = None if old is None else next((one for one in old.states if one.name == state.name), None)
+def _types(plan: CompiledPlan, uid: str) -> OperatorTypes | None:
+    try:
+        return operator_types(plan, uid)
+    except (UnsupportedSnapshot, InvalidOption):  # States of another kind, or a type that is not known.
+        return None
+
+
+def _declared(found: OperatorTypes, operator: DeclaredOperator, old: DeclaredOperator | None) -> DeclaredOperator:
+    """Return an operator with the states that its plan says, as the backend of the snapshot registers them.
+
+    What the plan does not say is as it is in the snapshot: states of functions of the user, and operator state.
+    """
+    before = () if old is None else old.states
+    known = {state.name: state for state in before if state.distribution == KEYED}
+    declared = replace(
+        operator, keys=(found.key,), states=tuple(_state(state, known.get(state.name)) for state in found.states)
+    )
+    if old is None:
+        return declared
+    named = {state.name for state in found.states}
+    kept = [
+        state
+        for state in before
+        if not state.is_keyed or (state.name not in named and (found.others or state.name in found.may_have))
+    ]
+    declared = as_stored(declared, old)
+    states = [_timers(state, found) if state.distribution == TIMERS else state for state in declared.states]
+    return replace(declared, states=(*states, *(state for state in kept if state.distribution != TIMERS)))
+
+
+def _state(state: StateTypes, before: DeclaredState | None) -> DeclaredState:
     lives = _lives(before) if state.ttl is None else state.ttl
-    kind = "value" if state.map_key is None else "map"
-    types = {"value": state.value.serializer}
+    types = {"value": _row_with(state.fields, before) if state.value is None else state.value}
     if state.map_key is not None:
-        types["map_key"] = state.map_key.serializer
-    return DeclaredState(state.name, kind, KEYED, dict(stored_serializers(kind, KEYED, types, lives)))
+        types["map_key"] = state.map_key
+    stored = dict(stored_serializers(state.kind, KEYED, types, lives))
+    return DeclaredState(state.name, state.kind, KEYED, {NAMESPACE: state.namespace, **stored})
+
+
+def _row_with(fields: FieldTypes, before: DeclaredState | None) -> Serializer:
+    """Return a row whose fields of types that the plan does not say are those of the snapshot."""
+    value = None if before is None else before.serializers.get(VALUE)
+    row = value.value if isinstance(value, TtlSerializer) else value
+    if not isinstance(row, RowData) or len(row.types) != len(fields):
+        return row_data([(f"f{at}", _UNKNOWN if type_ is None else type_) for at, type_ in enumerate(fields)])
+    pairs = list(zip(row.types, fields, strict=True))
+    if all(other is None or other == one for one, other in pairs):
+        return row
+    return replace(row, types=tuple(one if other is None else other for one, other in pairs))
+
+
+_UNKNOWN = LogicalType("NULL")
+"""Stands for a type that nothing says, of a row that has another number of fields, or is new."""
+
+
+def _timers(state: DeclaredState, found: OperatorTypes) -> DeclaredState:
+    """Return timers with the key and the namespace that the plan says; a job does not declare which it has."""
+    name = state.name.removeprefix("processing_").removeprefix("event_")
+    namespace = found.timers.get(name)
+    if namespace is None:
+        return state
+    value = state.serializers.get(VALUE)
+    if isinstance(value, Timer):
+        return replace(state, serializers={VALUE: replace(value, key=found.key, namespace=namespace)})
+    return replace(state, serializers={KEY: found.key, NAMESPACE: namespace})
 
 
 def _lives(state: DeclaredState | None) -> bool:

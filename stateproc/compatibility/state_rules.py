@@ -41,7 +41,7 @@ _VALUE = _MIGRATION + "The new state serializer ({1}) must not be incompatible w
 _NAMESPACE = (
     _MIGRATION + "The new namespace serializer ({1}) must be compatible with the old namespace serializer ({0})."
 )
-_TIMERS = _MIGRATION + "For heap backends, the new priority queue serializer must not be incompatible."
+_TIMERS = _MIGRATION + "The new priority queue serializer must not be incompatible."
 _LIST = _MIGRATION + "The new state typeSerializer for operator state must not be incompatible."
 _BROADCAST = _MIGRATION + "The new {0} typeSerializer for broadcast state must not be incompatible."
 _MAP_KEY = (
@@ -168,7 +168,8 @@ def _of_role(role: str, old: DeclaredState, new: DeclaredState, comparison: Comp
         refused = _LIST if old.distribution != BROADCAST else _BROADCAST.format(role)
         return _decoded_first(finding_of(resolve(one, other, inner), refused), one, inner)
     if old.distribution == TIMERS:
-        return _as_is_only(resolve(one, other, comparison.inner), _TIMERS)
+        refused = _TIMERS.replace("The new", "For heap backends, the new") if heap else _TIMERS
+        return _as_is_only(resolve(one, other, comparison.inner), refused)
     if role == NAMESPACE:
         return _as_is_only(resolve(one, other, comparison.inner), _NAMESPACE.format(_named(one), _named(other)))
     if role == MAP_KEY:

@@ -384,10 +384,9 @@ def _views_of(node: PlanNode, key: Record, index: int, call: Any, *, taken_back:
         type_, column = replace(_argument(node, call), nullable=False), _column(node, call)
         times = Zeros(Column(_beside(key, column), external(_BIGINT), least=1), external_list(_BIGINT))
         yield NodeState(f"{prefix}valueToOrderMap", key, times, Column(column, external(type_)), split=column)
-        array, name = beside(key, column), f"{prefix}orderToValueMap"
+        array = beside(key, column)
         values = Column(array, external_list(type_), least=1, is_array=True)
-        yield NodeState(name, key, values, Always(0, external(_BIGINT)), split=array)
-        yield NodeState(f"{name}_null_state", key, values, rows=name, is_empty=True)
+        yield NodeState(f"{prefix}orderToValueMap", key, values, Always(0, external(_BIGINT)), split=array)
 
 
 def _column(node: PlanNode, call: Any) -> str:
@@ -444,3 +443,14 @@ def _view(
     name = f"distinctAcc_{index}"
     yield NodeState(name, key, seen, Column(column, external(type_)), split=column)
     yield NodeState(f"{name}_null_state", key, seen, rows=name, split=column)
+
+
+def row_of_call(node: PlanNode, call: Any, *, taken_back: bool) -> LogicalType | None:
+    """Return the type of a call's accumulator if it is a row. Raises UnsupportedSnapshot for one that is not known."""
+    row = _row(node, call, taken_back=taken_back)
+    return None if row is None else row.type
+
+
+def views_of_call(node: PlanNode, key: Record, index: int, call: Any, *, taken_back: bool) -> Iterable[NodeState]:
+    """Return the states of what a call, of this number, keeps of many rows, apart from what DISTINCT has seen."""
+    return _views_of(node, key, index, call, taken_back=taken_back)

@@ -77,7 +77,9 @@ def node_states(plan: CompiledPlan, uid: str) -> tuple[NodeState, ...]:
         return found_states
     # All states of an aggregate have the time to live of the one that the plan has.
     one = states is group_states
-    return tuple(replace(state, ttl=_ttl(node, 0 if one else index)) for index, state in enumerate(states(node)))
+    return tuple(
+        replace(state, ttl=time_to_live(node, 0 if one else index)) for index, state in enumerate(states(node))
+    )
 
 
 def _stateful(node: PlanNode) -> str | None:
@@ -91,7 +93,11 @@ _BEFORE_SESSIONS = ("1.15", "1.16", "1.17", "1.18", "1.19")
 _ASYNC = "table.exec.async-state.enabled"
 
 
-def _ttl(node: PlanNode, index: int) -> bool | None:
+def time_to_live(node: PlanNode, index: int) -> bool | None:
+    """Return whether a state has a time to live; None where the plan does not say.
+
+    ``index``: its number among those that the plan has settings of.
+    """
     states = node.items("state")
     found = states[index].get("ttl") if index < len(states) and isinstance(states[index], dict) else None
     return None if found is None else is_on(found)

@@ -339,7 +339,8 @@ class KryoUpgrade:
             bool(_kryo_parts(one)) or is_migrated(one) for one in (state.key, state.namespace, state.user_key)
         )
         in_values = not state.kind.is_queue and (_differs(state.value, self.comparison) or is_migrated(state.value))
-        if in_values and state.kind is StateKind.LIST and state.value.length == 0:
+        # With a time to live, each element has the time of its last access.
+        if in_values and state.kind is StateKind.LIST and state.value.length == 0 and not state.ttl:
             raise UnsupportedSnapshot(
                 f"elements of the type {state.value.type_name} have no bytes in flink-scala-api, so that Flink finds "
                 "another number of them",

@@ -160,6 +160,7 @@ def _read_array(cursor: Cursor, version: int) -> Serializer:
 class MapOf(CompositeSerializer):
     """MapSerializer: values have a null mark, keys none. Table's SortedMap has a Java object as ``comparator``.
 
+    ``order``: what that says of each field of keys: whether it ascends, and whether null is last; None if not known.
     ``in_view``: whether a MapView stands around it, which adds no bytes to values.
     """
 
@@ -167,6 +168,7 @@ class MapOf(CompositeSerializer):
     value: Serializer
     kind: str = "Map"
     comparator: bytes = field(default=b"", compare=False)
+    order: tuple[tuple[bool, bool], ...] | None = field(default=None, compare=False)
     in_view: bool = field(default=False, compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:

@@ -27,7 +27,7 @@ from stateproc.serializers.java.scalars import Scalar
 from stateproc.serializers.runtime.streaming import unflip
 from stateproc.serializers.table.serializers import ROW_KEY, RowData
 from stateproc.wire import Cursor, Output
-from stateproc.wire.java_stream import read_java_object
+from stateproc.wire.java_stream import JavaArray, JavaObject, JavaValue, read_java_object
 
 _TABLE = "org.apache.flink.table."
 _I64 = Number(pa.int64())
@@ -37,13 +37,22 @@ _I64 = Number(pa.int64())
 def _read_sorted_map(cursor: Cursor, version: int) -> Serializer:
     expect_version(cursor, "SortedMapSerializerSnapshot", version, 3)
     at = cursor.pos
-    read_java_object(cursor)  # the comparator: the entries are written in its order
+    order = _order(read_java_object(cursor))  # the comparator: the entries are written in its order
     comparator = bytes(cursor.data[at : cursor.pos])
     at = cursor.pos
     nested = read_nested(cursor)
     if len(nested) != 2:
         cursor.corrupt(f"a map of {len(nested)} serializers", at=at)
-    return MapOf(nested[0], nested[1], "SortedMap", comparator)
+    return MapOf(nested[0], nested[1], "SortedMap", comparator, order)
+
+
+def _order(comparator: JavaValue) -> tuple[tuple[bool, bool], ...] | None:
+    """Return the order of ComparableRecordComparator; None for another one."""
+    if not isinstance(comparator, JavaObject):
+        return None
+    found = [comparator.fields.get(name) for name in ("compareOrders", "nullsIsLast")]
+    ascends, last = (one.values if isinstance(one, JavaArray) else [] for one in found)
+    return tuple((bool(one), bool(other)) for one, other in zip(ascends, last, strict=False)) or None
 
 
 @snapshot(LIST_VIEW)
@@ -72,16 +81,18 @@ def _longs(*names: str) -> Layout:
 _NULL = "dataview.NullSerializer$NullSerializerSnapshot"
 NULL_VALUE = Scalar("Null", "NULL", AlwaysNull(1), 1, snapshot_class=_TABLE + _NULL)
 """What an accumulator has in place of a view, whose values are in states of their own."""
+SORTED_LONG = Scalar("SortedLong", "BIGINT", Converted(_I64, pa.int64(), unflip, inverse=unflip), 8)
+"""A BIGINT that is sorted as its bytes are, in the keys of maps."""
 # Snapshot class below org.apache.flink.table., and what its values are.
 _PLAIN: tuple[tuple[str, Scalar], ...] = (
     (_NULL, NULL_VALUE),
     (
         "runtime.typeutils.SortedLongSerializer$SortedLongSerializerSnapshot",
-        Scalar("SortedLong", "BIGINT", Converted(_I64, pa.int64(), unflip, inverse=unflip), 8),
+        SORTED_LONG,
     ),
     (
         "runtime.operators.sink.SortedLongSerializer$SortedLongSerializerSnapshot",
-        Scalar("SortedLong", "BIGINT", Converted(_I64, pa.int64(), unflip, inverse=unflip), 8),
+        SORTED_LONG,
     ),
     (
         "runtime.operators.window.CountWindow$Serializer$CountWindowSerializerSnapshot",

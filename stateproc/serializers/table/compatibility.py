@@ -7,14 +7,16 @@ from stateproc.serializers.core.compatibility import (
     Comparison,
     Compatibility,
     answer_of,
+    composite_answer,
     incompatible,
     readability,
     rule,
     unreadable,
 )
+from stateproc.serializers.java.collections import MapOf
 from stateproc.serializers.kryo.serializer import HOLDERS
 from stateproc.serializers.table.logical_types import LogicalType
-from stateproc.serializers.table.serializers import RowData, SqlCollection
+from stateproc.serializers.table.serializers import External, RowData, SqlCollection
 
 
 @rule(RowData)
@@ -34,6 +36,22 @@ def _resolve_row(old: RowData, new: RowData, comparison: Comparison) -> Compatib
 @rule(SqlCollection)
 def _resolve_collection(old: SqlCollection, new: SqlCollection, comparison: Comparison) -> Compatibility:
     return AS_IS if old.type == new.type else incompatible(f"{old.type.sql} → {new.type.sql}")
+
+
+@rule(External)
+def _resolve_external(old: External, new: External, comparison: Comparison) -> Compatibility:
+    """Values of views: only the serializer in it is compared, so that text may get longer, and NOT NULL go."""
+    return answer_of(old.internal, new.internal, comparison)
+
+
+@rule(MapOf)
+def _resolve_map(old: MapOf, new: MapOf, comparison: Comparison) -> Compatibility:
+    """A SortedMap is compared by its comparator alone, which has the types of its keys."""
+    if old.kind == new.kind == "SortedMap" and None not in (old.order, new.order):
+        if old.order != new.order:
+            return incompatible("rows are sorted in another order")
+        return answer_of(old.key, new.key, comparison)
+    return composite_answer(old, new, comparison)
 
 
 _SAME_OBJECTS = ("org.apache.flink.table.runtime.typeutils.", "org.apache.flink.api.common.typeutils.base.")

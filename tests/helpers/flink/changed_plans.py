@@ -123,26 +123,34 @@ class Recorded:
     outcome: str = field(repr=False)
 
 
-@cache
-def _unpacked() -> tempfile.TemporaryDirectory[str]:
-    """What was recorded; the directory is removed with the process."""
+def unpacked(file: Path) -> tempfile.TemporaryDirectory[str]:
+    """Return a directory with what was recorded in a file; it is removed with the process."""
     folder = tempfile.TemporaryDirectory(prefix="changed-plans-")
-    with tarfile.open(ARCHIVE) as archive:
+    with tarfile.open(file) as archive:
         archive.extractall(folder.name, filter="data")
     return folder
 
 
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return unpacked(ARCHIVE)
+
+
 def recorded() -> Iterator[Recorded]:
     """Yield what was recorded."""
-    folder = Path(_unpacked().name)
+    yield from recorded_in(Path(_folder().name))
+
+
+def recorded_in(folder: Path) -> Iterator[Recorded]:
+    """Yield what was recorded in an archive that is unpacked in a folder."""
     for key, outcome in json.loads((folder / "outcomes.json").read_text()).items():
         release, _, name = key.partition("/")
         yield Recorded(name, release, folder / key, outcome)
 
 
-def names() -> list[str]:
+def names(file: Path = ARCHIVE) -> list[str]:
     """The keys of what was recorded, without unpacking it."""
-    with tarfile.open(ARCHIVE) as archive:
+    with tarfile.open(file) as archive:
         found = archive.extractfile("outcomes.json")
         assert found is not None
         return list(json.loads(found.read()))
@@ -160,7 +168,7 @@ def run(release: str, changes: Sequence[Change], folder: Path) -> dict[str, str]
     first.do(*(job.compile(version) for job in jobs.values() for version in VERSIONS))
     for job in jobs.values():
         for version in VERSIONS:
-            _renumber(Path(job.path(f"{version}.json")))
+            renumber(Path(job.path(f"{version}.json")))
 
     def run_all(rows: dict[str, list[tuple[object, ...]]], *given: Any) -> None:
         for job in jobs.values():
@@ -170,10 +178,10 @@ def run(release: str, changes: Sequence[Change], folder: Path) -> dict[str, str]
     run_all(_FIRST, "old", "rocksdb", "old", "-", lambda job: job.path("taken"))
     run_all(whole, "new", "rocksdb", "all")
     run_all(_SECOND, "new", "rocksdb", "new", lambda job: job.snapshot("canonical"))
-    return {f"{release}/{name}": _outcome(job) for name, job in jobs.items()}
+    return {f"{release}/{name}": outcome_of(job) for name, job in jobs.items()}
 
 
-def _renumber(file: Path) -> None:
+def renumber(file: Path) -> None:
     """Number the nodes of a plan from 1, as they are in a process that compiles nothing else."""
     plan = json.loads(file.read_text())
     numbers = {node["id"]: at for at, node in enumerate(plan["nodes"], 1)}
@@ -195,7 +203,8 @@ def _scripts(change: Change, folder: Path) -> list[str]:
     return made
 
 
-def _outcome(job: EvolvingJob) -> str:
+def outcome_of(job: EvolvingJob) -> str:
+    """Return what came of a change whose job ran."""
     error = Path(job.path("new.error"))
     if error.exists():
         return error.read_text()
@@ -217,8 +226,9 @@ def _last(changes: Sequence[str]) -> dict[str, list[str]]:
     return {group: sorted(rows) for group, rows in found.items()}
 
 
-def _write(outcomes: dict[str, str], folder: Path) -> None:
-    with tarfile.open(ARCHIVE, "w:xz", preset=9) as archive:
+def write(outcomes: dict[str, str], folder: Path, file: Path = ARCHIVE) -> None:
+    """Record outcomes, plans and savepoints."""
+    with tarfile.open(file, "w:xz", preset=9) as archive:
         _add(archive, "outcomes.json", json.dumps(outcomes, indent=1).encode())
         for key in outcomes:
             for version in ("old", "new"):
@@ -241,7 +251,7 @@ def main() -> None:
         outcomes |= run(release, CHANGES, folder)
     for key, outcome in outcomes.items():
         print(f"{key:<30} {outcome.splitlines()[-1][:150]}")
-    _write(outcomes, folder)
+    write(outcomes, folder)
     shutil.rmtree(folder)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -13,27 +14,54 @@ from stateproc import SavepointWriter
 from stateproc.compatibility.verdicts import CompatibilityCheck, StateCheck, Verdict
 from stateproc.errors import InvalidOption
 from stateproc.snapshot.snapshot import Snapshot
-from tests.helpers.flink.changed_plans import RIGHT, WRONG, names, recorded
+from tests.helpers.flink import changed_types
+from tests.helpers.flink.changed_plans import RIGHT, WRONG, Recorded, names, recorded
 from tests.helpers.planned_states import planned_job
 
 
-def check(name: str) -> tuple[CompatibilityCheck, str]:
+def check(name: str, changes: Callable[[], Iterable[Recorded]] = recorded) -> tuple[CompatibilityCheck, str]:
     """The verdict, and what came of it in Flink."""
-    (found,) = [one for one in recorded() if f"{one.release}/{one.name}" == name]
+    (found,) = [one for one in changes() if f"{one.release}/{one.name}" == name]
     plans = {f"{version}_plan": found.folder / f"{word}.json" for version, word in (("from", "old"), ("to", "new"))}
     return stateproc.open(str(found.folder / "savepoint")).check(**plans), found.outcome
 
 
 @pytest.mark.parametrize("name", names())
 def test_the_verdict_is_what_came_of_it(name: str) -> None:
-    result, outcome = check(name)
+    agrees(*check(name))
+
+
+UNSAID = ("over processed time to live",)
+"""Changes of a setting that plans do not contain."""
+CAUTIOUS = ("group json", "split distinct text", "interval kind")
+"""Changes that the check takes for those of another query, though results are right: calls over an expression whose
+columns have other types, which may or may not have other results, and a join that emits other rows."""
+
+
+@pytest.mark.parametrize("name", names(changed_types.ARCHIVE))
+def test_types_are_compared_as_flink_compares_them(name: str) -> None:
+    result, outcome = check(name, changed_types.recorded)
+    if name.partition("/")[2] in UNSAID:
+        assert any("a setting of the job" in reason for one in result.operators for reason in one.reasons)
+        return
+    if name.partition("/")[2] in CAUTIOUS:
+        assert result.verdict is Verdict.MISREAD and outcome == RIGHT
+        return
+    agrees(result, outcome)
+
+
+def agrees(result: CompatibilityCheck, outcome: str) -> None:
+    """Fail unless a verdict is what came of a change in Flink."""
     if outcome in (RIGHT, WRONG):
         assert result.restores is (outcome == RIGHT), result
         assert result.verdict not in (Verdict.REFUSED, Verdict.DROPPED)
         return
     assert not result.restores
+    if result.verdict is Verdict.MISREAD:  # The job throws while it runs.
+        assert not any(word in outcome for word in ("StateMigrationException", "Failed to rollback"))
+        return
     thrown = {state.exception for operator in result.operators for state in (operator, *operator.states)} - {None}
-    words = [re.sub(r"\(.*", "", str(one)).strip() for one in thrown]
+    words = [re.sub(r"(\(| /).*", "", str(one)).strip() for one in thrown]  # Without what is in brackets, and paths.
     assert any(line.startswith(word) for line in outcome.splitlines() for word in words), (outcome, thrown)
 
 
@@ -114,8 +142,11 @@ def test_without_the_old_plan_types_are_compared_and_the_answer_says_so() -> Non
     assert result.restores
     (reason,) = [reason for one in result.operators for reason in one.reasons]
     assert "only the old plan says" in reason
-    (found,) = [one for one in recorded() if f"{one.release}/{one.name}" == "2.3/over"]
-    result = stateproc.open(str(found.folder / "savepoint")).check(to_plan=found.folder / "new.json")
+    plan = json.loads((found.folder / "new.json").read_text())
+    for node in plan["nodes"]:
+        if node["type"].startswith("stream-exec-group-aggregate"):
+            node["configuration"] = {"table.exec.async-state.enabled": "true"}
+    result = stateproc.open(str(found.folder / "savepoint")).check(to_plan=plan)
     assert any("are not compared" in reason for one in result.operators for reason in one.reasons)
 
 

@@ -123,7 +123,7 @@ def test_max_parallelism_that_the_job_sets(tmp_path: Path) -> None:
     new = written(tmp_path / "new", value("x", NUMBERS, types.LONG), max_parallelism=64)
     check = old.check(like=new)
     assert check.verdict is Verdict.REFUSED
-    assert "The maximum parallelism (128)" in (check.operators[0].exception or "")
+    assert "with max parallelism 128 to new program with max parallelism 64" in (check.operators[0].exception or "")
     assert old.check(like=old).restores
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import stateproc
+from stateproc import SavepointWriter
 from stateproc.compatibility.job_graph import read_job_graph
 from stateproc.compatibility.verdicts import CompatibilityCheck, Verdict
 from stateproc.errors import InvalidOption
@@ -67,7 +68,25 @@ def test_another_max_parallelism_is_refused(folder: Path, tmp_path: Path) -> Non
     found = check(folder, tmp_path / "job.json", "job", lambda vertex: vertex.update(maxParallelism=32))
     assert operator(found, "counts").verdict is Verdict.REFUSED
     assert "or stateproc rescale --max-parallelism 32 " in operator(found, "counts").fix
-    assert operator(found, "numbers").verdict is Verdict.AS_IS  # Without keys there is nothing to divide.
+    # Flink compares it before it looks at state, also of operators without keys.
+    assert operator(found, "numbers").verdict is Verdict.REFUSED
+    assert "with max parallelism 64 to new program with max parallelism 32" in operator(found, "numbers").exception
+
+
+def test_keyed_operators_of_one_vertex_have_to_agree(folder: Path, tmp_path: Path) -> None:
+    """As tests/integration/flink/test_max_parallelism.py shows: the vertex gets the number of one of them."""
+    writer = SavepointWriter.from_existing_savepoint(None, str(folder / "savepoint"), {"uids": "counts,lasts"})
+    moved = writer.with_max_parallelism(128, "lasts").write(tmp_path / "moved")
+    value = json.loads((folder / "job.json").read_text())
+    vertices = {vertex["name"]: vertex for vertex in value["vertices"]}
+    chained = {"id": "0" * 32, "name": " -> ".join(vertices), "parallelism": 2, "maxParallelism": 128}
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps({"vertices": [chained]}))
+    found = stateproc.open(str(moved)).check(job=file)
+    for uid in ("counts", "lasts"):
+        assert operator(found, uid).verdict is Verdict.REFUSED
+        assert "64 of " in operator(found, uid).reasons[0] and "128 of " in operator(found, uid).reasons[0]
+    assert stateproc.open(str(folder / "savepoint")).check(job=file).restores
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -334,3 +334,27 @@ def test_a_part_without_bytes_makes_the_length_of_a_case_class_unknown() -> None
     assert (fixed.length, open_.length, FlinkxCaseClass("A", (), immutable=False).length) == (12, -1, 4)
     null = pa.nulls(1, open_.layout(CONTEXT).arrow_type)
     assert open_.layout(CONTEXT).encode(null).data.tobytes() == b"\x80\0\0\0"
+
+
+def units(folder: Path, *, ttl: bool) -> SavepointWriter:
+    """A writer for Flink 2.3 of a list state with elements of Unit."""
+    rows = pa.table({"key": [1, 2], "value": pa.array([[True], [True] * 3], pa.list_(pa.bool_()))})
+    operator = OperatorBootstrap(key_type=types.LONG).list_state("units", rows, element_type=UNIT, ttl=ttl)
+    made = SavepointWriter.new_savepoint(None, 128).with_flink_version("1.20").with_operator("op", operator)
+    again = SavepointWriter.from_existing_savepoint(None, str(made.write(folder / "units")), {"uids": "op"})
+    return again.with_flink_version("2.3").with_scala_types("flink-scala-api")
+
+
+def test_a_list_of_elements_without_bytes_goes_on_with_their_times(tmp_path: Path) -> None:
+    units(tmp_path, ttl=True).write(tmp_path / "upgraded")
+    operator = stateproc.open(str(tmp_path / "upgraded"), uids="op").operator("op")
+    state = operator.state("units")
+    assert {row["key"]: len(row["value"]) for row in state.to_arrow().to_pylist()} == {1: 1, 2: 3}
+    batches = [batch for split in carried_splits(operator, "units", 0) for batch in split.read()]
+    # Of each element i64 time, and the comma between two.
+    assert sorted(len(value) for batch in batches for value in batch.column("value").to_pylist()) == [8, 26]
+
+
+def test_a_list_of_elements_without_bytes_is_refused_without_times(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedSnapshot, match="have no bytes in flink-scala-api"):
+        units(tmp_path, ttl=False).plan()
