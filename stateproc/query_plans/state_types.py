@@ -117,8 +117,13 @@ def operator_types(plan: CompiledPlan, uid: str) -> OperatorTypes:
             raise
         return own(node)
     slices = states[0].slices
-    namespace = NO_NAMESPACE if slices is None else SLICE
-    found = [StateTypes(**vars(of_state(state)), namespace=namespace, ttl=state.ttl) for state in states]
+    namespace = NO_NAMESPACE if slices is None else slices.namespace.serializer
+    found = [
+        StateTypes(
+            **vars(of_state(state)), namespace=NO_NAMESPACE if state.name == _MERGED else namespace, ttl=state.ttl
+        )
+        for state in states
+    ]
     timers = {USER_TIMERS if slices is None else WINDOW_TIMERS: namespace}
     return OperatorTypes(states[0].key.serializer, tuple(found), timers)
 
