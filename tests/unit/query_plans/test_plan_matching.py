@@ -89,6 +89,8 @@ OF_CHANGES = {
     ("stream-exec-global-window-aggregate_1", "localAggInputRowType"),
     ("stream-exec-mini-batch-assigner_1", "miniBatchInterval"),
     ("stream-exec-over-aggregate_1 by other frames", "unboundedOverVersion"),
+    *((f"stream-exec-{name}_1", "generateUpdateBefore") for name in ("rank", "sort-limit", "limit")),
+    ("stream-exec-changelog-normalize_1", "generateUpdateBefore"),
     ("stream-exec-deduplicate_1 by processing time", "outputInsertOnly"),
     ("stream-exec-deduplicate_1 by processing time", "generateUpdateBefore"),
 }
