@@ -41,13 +41,16 @@ from stateproc.query_plans.node_rules import (
     aggregate_calls,
     function_of,
     is_built_in,
+    over_arguments,
     window_millis,
     window_names,
 )
+from stateproc.query_plans.over_aggregates import OVER, is_bounded, over_calls
 from stateproc.query_plans.plan_file import PlanNode, unique_names
 from stateproc.query_plans.row_conversion import column_type
 from stateproc.query_plans.state_parts import (
     COUNT,
+    MOST_ELEMENTS,
     Always,
     Column,
     NodeState,
@@ -73,7 +76,7 @@ _ORDERED = {"FIRST_VALUE": ("First", 2**63 - 1), "LAST_VALUE": ("Last", -(2**63)
 """Functions that keep when a value came → what their fields and classes begin with, and when none came."""
 _EXTREMES = {"MIN": "Min", "MAX": "Max"}
 _FUNCTIONS = "org.apache.flink.table.runtime.functions.aggregate."
-_BEGIN_WITH_ZERO = ("COUNT", "SUM0")
+_BEGIN_WITH_ZERO = ("COUNT", "SUM0", "ROW_NUMBER")
 _DELIMITER = ","
 _SEEN = LogicalType("BIGINT", nullable=False)
 _BIGINT, _INT = LogicalType("BIGINT"), LogicalType("INTEGER")
@@ -126,6 +129,23 @@ def window_states(node: PlanNode) -> Iterable[NodeState]:
             yield replace(state, slices=slices)
 
 
+def over_states(node: PlanNode, key: Record) -> Iterable[NodeState]:
+    """Return the states of an aggregate of OVER that are not of rows. Raises UnsupportedSnapshot as `group_states`."""
+    calls, taken_back = over_calls(node), is_bounded(node)
+    retracted = [taken_back] * len(calls)
+    names = accumulator_names(node, calls, over_arguments(node), retracted=retracted, count_rows=taken_back)
+    yield NodeState("accState", key, _accumulators(node, key, names, retracted))
+    for index, call in enumerate(calls):
+        yield from _views_of(node, key, index, call, taken_back=taken_back)
+    for index, numbers in enumerate(distinct_views(node)):
+        yield from _view(node, key, index, numbers, taken_back=taken_back)
+
+
+def _calls(node: PlanNode) -> list[Any]:
+    """Return the calls of the query."""
+    return over_calls(node) if node.kind == OVER else node.items("aggCalls")
+
+
 def _slices(node: PlanNode, column: str) -> Slices:
     """Return the slices of an aggregate's windows. Raises UnsupportedSnapshot for windows that are not filled."""
     window, strategy = node.at("windowing", "window"), node.at("windowing", "strategy")
@@ -166,10 +186,13 @@ def _accumulators(
     found: list[LogicalType] = []
     initial: dict[int, int | str] = {}
     rows: dict[int, _Row] = {}
-    for number, call in enumerate(node.items("aggCalls")):
+    calls = _calls(node)
+    for number, call in enumerate(calls):
         taken_back = number < len(retracted) and retracted[number]
         function, at = function_of(call), len(found)
         known = frozenset(_TAKEN_BACK if taken_back else appended)
+        if node.kind == OVER:
+            known |= {"SUM0"} if taken_back else {"ROW_NUMBER", "LAG"}
         if call.get("distinct") is True and call.get("argList"):
             known &= _IGNORE_NULL - (_EXTREMES.keys() if taken_back else set())
         if not is_built_in(call) or function not in known:
@@ -186,7 +209,7 @@ def _accumulators(
             found += buffers
             begins = len(buffers) > 1 or function in _BEGIN_WITH_ZERO
             initial |= dict.fromkeys(range(at, len(found)), 0) if begins else {}
-    if len(aggregate_calls(node)) > len(node.items("aggCalls")):
+    if len(aggregate_calls(node)) > len(calls):
         initial[len(found)] = 0
         found.append(parse_sql_type("BIGINT"))
     found += [MAP_VIEW] * len(distinct_views(node))
@@ -216,6 +239,7 @@ class _Row:
         initial: As of a Record, by the names of fields.
         orders: The field of the time of that value → what it is where that is null.
         empty: As of a Record.
+        always: As of a Record.
     """
 
     type: LogicalType
@@ -223,6 +247,7 @@ class _Row:
     initial: Mapping[str, int | str | tuple[()]] = field(default_factory=dict)
     orders: Mapping[str, int | None] = field(default_factory=dict)
     empty: frozenset[str] = frozenset()
+    always: Mapping[str, int | str | None] = field(default_factory=dict)
 
     def named(self, call: str, taken: Sequence[str]) -> Record:
         """Return the row with columns that are called as the call and the field are, beside those that are taken."""
@@ -236,6 +261,7 @@ class _Row:
             {columns[name]: value for name, value in self.initial.items()},
             {columns[name]: Order(call, none) for name, none in self.orders.items()},
             frozenset(columns[name] for name in self.empty),
+            {columns[name]: value for name, value in self.always.items()},
         )
 
 
@@ -269,7 +295,28 @@ def _row(node: PlanNode, call: Any, *, taken_back: bool) -> _Row | None:
         list_ = linked_list(_argument(node, call))
         type_ = _structured("ArrayAggFunction$ArrayAggAccumulator", {"list": list_, "retractList": list_})
         return _Row(type_, "list", {"list": ()}, empty=frozenset({"retractList"}))
-    return None
+    return _lag(node, call) if function == "LAG" else None
+
+
+def _lag(node: PlanNode, call: Any) -> _Row:
+    """Return the accumulator of LAG: the last values, and the numbers of the call."""
+    numbers, (names, written) = call.get("argList") or [], call_columns(node)
+    chosen = node.chosen(names, numbers)
+    constants = {at + len(node.input()): one for at, one in enumerate(node.items("overSpec", "constants"))}
+    given = [constants[at].get("value") if isinstance(constants.get(at), dict) else None for at in numbers[1:]]
+    offset, default = (*given, *(1, None)[len(given) :])[:2]
+    is_known = type(offset) is int and 0 <= offset < MOST_ELEMENTS and all(one is not None for one in given)
+    if not chosen or not is_known or not (default is None or type(default) in (int, str)):
+        raise unsupported(node, f"{call_text(node, call)} is filled with an offset and a default that are constants")
+    type_ = replace(column_type(node, str(chosen[0]), written[numbers[0]]), nullable=True)
+    if (type(default) is int and type_.kind not in _WHOLE) or (type(default) is str and type_.kind not in _TEXTS):
+        raise unsupported(node, f"{call_text(node, call)}, with a default of {type_.sql}, is not filled from rows")
+    fields = {"offset": _INT, "defaultValue": type_, "buffer": linked_list(type_)}
+    always: dict[str, int | str | None] = {"offset": offset, "defaultValue": default}
+    return _Row(_structured("LagAggFunction$LagAcc", fields), "buffer", {"buffer": ()}, always=always)
+
+
+_WHOLE, _TEXTS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), ("CHAR", "VARCHAR")
 
 
 def _structured(name: str, fields: Mapping[str, LogicalType]) -> LogicalType:
@@ -301,10 +348,9 @@ def _views_of(node: PlanNode, key: Record, index: int, call: Any, *, taken_back:
         type_, column = replace(_argument(node, call), nullable=False), _column(node, call)
         times = Zeros(Column(_beside(key, column), external(_BIGINT), least=1), external_list(_BIGINT))
         yield NodeState(f"{prefix}valueToOrderMap", key, times, Column(column, external(type_)), split=column)
-        array, name = beside(key, column), f"{prefix}orderToValueMap"
+        array = beside(key, column)
         values = Column(array, external_list(type_), least=1, is_array=True)
-        yield NodeState(name, key, values, Always(0, external(_BIGINT)), split=array)
-        yield NodeState(f"{name}_null_state", key, values, rows=name, is_empty=True)
+        yield NodeState(f"{prefix}orderToValueMap", key, values, Always(0, external(_BIGINT)), split=array)
 
 
 def _column(node: PlanNode, call: Any) -> str:

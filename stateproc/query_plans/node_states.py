@@ -6,6 +6,7 @@
     changelog normalize   deduplicate-state: the last row
     TopN, LIMIT           Top1-Rank-State: the first row; data-state-with-append: rows by their sort key, in lists
     join                  left-records, right-records, see below
+    OVER                  see over_states
 
 The rows of a join's input are a value where the join's key contains a unique key of the input, values of a map where
 the input has another unique key, else keys of a map with the number of their occurrences. Where a row is emitted
@@ -26,6 +27,8 @@ from stateproc.query_plans.aggregate_states import group_states, window_states
 from stateproc.query_plans.join_types import OUTER
 from stateproc.query_plans.node_definitions import is_on
 from stateproc.query_plans.node_rules import NODE_RULES, node_uids
+from stateproc.query_plans.over_aggregates import OVER
+from stateproc.query_plans.over_states import frame_states
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode
 from stateproc.query_plans.state_parts import (
     ASSOCIATIONS,
@@ -63,7 +66,7 @@ def node_states(plan: CompiledPlan, uid: str) -> tuple[NodeState, ...]:
         raise unsupported(node, f"with {_ASYNC} it has states of another kind")
     if plan.flink_version.startswith("1.15") and states is _rank:
         raise unsupported(node, "Flink 1.15 has other states for it")
-    if states is window_states:  # What windows keep goes with them.
+    if states in (window_states, frame_states):  # What windows and frames keep goes with them.
         return tuple(replace(state, ttl=False) for state in states(node))
     # All states of an aggregate have the time to live of the one that the plan has.
     one = states is group_states
@@ -153,5 +156,6 @@ _STATES: Mapping[str, Callable[[PlanNode], Iterable[NodeState]]] = {
     "stream-exec-sort-limit": _rank,
     "stream-exec-limit": _rank,
     "stream-exec-join": _join,
+    OVER: frame_states,
 }
 """Type of node → its states."""

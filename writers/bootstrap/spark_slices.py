@@ -15,19 +15,19 @@ _TEXT = "$text"
 
 def in_millis(frame: DataFrame, name: str) -> DataFrame:
     """Return a column of times, as milliseconds."""
-    return frame.select(_millis(frame, name).alias(name))
+    return frame.select(millis_of(frame, name).alias(name))
 
 
 def open_rows(frame: DataFrame, slices: Slices, now: int) -> DataFrame:
     """Return the rows of slices that are open, with their ends in milliseconds."""
-    end, step, size = _millis(frame, slices.column), _long(slices.step), _long(slices.size)
-    is_end = F.pmod(end - _long(slices.offset), step) == _long(0)
+    end, step, size = millis_of(frame, slices.column), long(slices.step), long(slices.size)
+    is_end = F.pmod(end - long(slices.offset), step) == long(0)
     if not slices.cumulates:
         last, is_own = end + size - step, F.lit(True)
     else:
-        first = end - F.pmod(end - _long(1 + slices.offset), size) - _long(1) + step
+        first = end - F.pmod(end - long(1 + slices.offset), size) - long(1) + step
         last = first - step + size
-        is_own = (end - _long(1) > _long(now)) | (end == first) | (last - _long(1) <= _long(now))
+        is_own = (end - long(1) > long(now)) | (end == first) | (last - long(1) <= long(now))
     right = F.coalesce(is_end & is_own, F.lit(False))
     text = F.concat(
         F.lit(
@@ -36,22 +36,22 @@ def open_rows(frame: DataFrame, slices: Slices, now: int) -> DataFrame:
         F.coalesce(end.cast("string"), F.lit("null")),
     )
     own = {slices.column: F.when(right, end).otherwise(F.raise_error(text).cast("long"))}
-    return frame.withColumns(own).filter(_last(column_named(slices.column), slices) - _long(1) > _long(now))
+    return frame.withColumns(own).filter(_last(column_named(slices.column), slices) - long(1) > long(now))
 
 
 def _last(end: Column, slices: Slices) -> Column:
     """Return the end of the last window that a slice is in."""
     if not slices.cumulates:
-        return end + _long(slices.size - slices.step)
-    return end - _long(1) - F.pmod(end - _long(1 + slices.offset), _long(slices.size)) + _long(slices.size)
+        return end + long(slices.size - slices.step)
+    return end - long(1) - F.pmod(end - long(1 + slices.offset), long(slices.size)) + long(slices.size)
 
 
 def timer_rows(rows: DataFrame, slices: Slices, now: int) -> DataFrame:
     """Return the timers of open slices, each once."""
-    end, step = F.col(NAMESPACE), _long(slices.step)
-    later = end + (F.floor((_long(now + 1) - end) / step).cast("long") + _long(1)) * step
-    due = F.when(end - _long(1) > _long(now), end).otherwise(later)
-    timers = rows.select(KEY, due.alias(NAMESPACE), (due - _long(1)).alias(TIMESTAMP))
+    end, step = F.col(NAMESPACE), long(slices.step)
+    later = end + (F.floor((long(now + 1) - end) / step).cast("long") + long(1)) * step
+    due = F.when(end - long(1) > long(now), end).otherwise(later)
+    timers = rows.select(KEY, due.alias(NAMESPACE), (due - long(1)).alias(TIMESTAMP))
     if slices.size == slices.step:
         return timers
     # Spark groups -0.0 with 0.0, which Flink distinguishes: as text they differ.
@@ -59,7 +59,7 @@ def timer_rows(rows: DataFrame, slices: Slices, now: int) -> DataFrame:
     return groups.agg(F.first(KEY).alias("$key")).select(F.col("`$key`").alias(KEY), NAMESPACE, TIMESTAMP)
 
 
-def _millis(frame: DataFrame, name: str) -> Column:
+def millis_of(frame: DataFrame, name: str) -> Column:
     """Return a column of times as milliseconds; timestamps without time zone are taken for UTC."""
     column, kind = column_named(name), frame.schema[name].dataType
     if isinstance(kind, IntegralType):
@@ -68,9 +68,10 @@ def _millis(frame: DataFrame, name: str) -> Column:
         column = F.to_timestamp_ltz(F.concat(column.cast("string"), F.lit("Z")))
     micros = F.unix_micros(column)
     text = F.concat(F.lit(f"column '{name}' has a time that is no millisecond: "), column.cast("string"))
-    whole = F.pmod(micros, _long(1000)) == _long(0)
+    whole = F.pmod(micros, long(1000)) == long(0)
     return F.when(whole | column.isNull(), F.unix_millis(column)).otherwise(F.raise_error(text).cast("long"))
 
 
-def _long(value: int) -> Column:
+def long(value: int) -> Column:
+    """Return a BIGINT."""
     return F.lit(value).cast("long")
