@@ -981,7 +981,7 @@ def test_queries_go_on_from_state_that_sql_computed(flink: EvolvingJob, spark: S
         found = {query: shown(query, before.get(query, []), new.get(query, [])) for query in queries}
         assert found == {query: shown(query, whole.get(query, [])) for query in queries}, name
     assert all(Counter(whole[query]) != Counter(before.get(query, [])) for query in queries)
-    assert len(queries) >= 42
+    assert len(queries) >= 52
 
 
 def check_frames(flink: EvolvingJob, name: str) -> None:
