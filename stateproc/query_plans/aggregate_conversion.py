@@ -120,7 +120,7 @@ def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> Ag
     Raises:
         InvalidOption: The accumulators are not those of the old calls, or a new call has some of another kind.
     """
-    starts, views = _starts(pair.old), kept_views(pair)
+    starts, views = buffer_starts(pair.old), kept_views(pair)
     planned = starts[-1] + len(distinct_views(pair.old))
     if planned != len(old.types):
         why = f"{planned} fields by its plan, and of {len(old.types)} in the snapshot"
@@ -183,7 +183,7 @@ def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> Ag
 def _framed(node: PlanNode, buffers: Sequence[FrameBuffer]) -> FrameBuffers | None:
     if not buffers:
         return None
-    counts = zip(_starts(node), aggregate_calls(node), strict=False)
+    counts = zip(buffer_starts(node), aggregate_calls(node), strict=False)
     rows = next(start for start, call in counts if counts_rows(call))  # Frames that rows leave have such a call.
     return FrameBuffers(tuple(buffers), rows, over_time(node) == "ROWTIME")
 
@@ -358,7 +358,7 @@ def state_of(node: PlanNode) -> str:
     return _STATES[AGGREGATES[node.kind]]
 
 
-def _starts(node: PlanNode) -> list[int]:
+def buffer_starts(node: PlanNode) -> list[int]:
     """Return where the buffers of each call begin, and where the last ends."""
     found = [0]
     for number, call in enumerate(aggregate_calls(node)):

@@ -51,13 +51,16 @@ from stateproc.query_plans.node_rules import (
     call_name,
     function_of,
     is_built_in,
+    over_arguments,
     window_millis,
     window_names,
 )
+from stateproc.query_plans.over_aggregates import OVER, is_bounded, over_calls
 from stateproc.query_plans.plan_file import PlanNode, unique_names
 from stateproc.query_plans.row_conversion import column_type
 from stateproc.query_plans.state_parts import (
     COUNT,
+    MOST_ELEMENTS,
     Always,
     Column,
     NodeState,
@@ -84,11 +87,13 @@ _JSON_ARRAYS = ("JSON_ARRAYAGG_NULL_ON_NULL", "JSON_ARRAYAGG_ABSENT_ON_NULL")
 _APPENDED = _IN_WINDOWS | {"COLLECT", "ARRAY_AGG", *_JSON_OBJECTS, *_JSON_ARRAYS}
 _TAKEN_BACK = _APPENDED - {"SUM0"}
 """Functions that are filled: over rows that are only added, and over rows that may be taken back."""
+_IGNORE_NULL = frozenset({"COUNT", "SUM", "SUM0", "MIN", "MAX", "AVG"})
+"""Of these, those that can have DISTINCT in OVER."""
 _ORDERED = {"FIRST_VALUE": ("First", 2**63 - 1), "LAST_VALUE": ("Last", -(2**63))}
 """Functions that keep when a value came → what their fields and classes begin with, and when none came."""
 _EXTREMES = {"MIN": "Min", "MAX": "Max"}
 _FUNCTIONS = "org.apache.flink.table.runtime.functions.aggregate."
-_BEGIN_WITH_ZERO = ("COUNT", "SUM0")
+_BEGIN_WITH_ZERO = ("COUNT", "SUM0", "ROW_NUMBER")
 _DELIMITER = ","
 _SEEN = LogicalType("BIGINT", nullable=False)
 _BITS = 63
@@ -198,6 +203,34 @@ def _check_time(node: PlanNode, type_: Any, *, is_rowtime: bool) -> None:
         raise unsupported(node, f"windows of TIMESTAMP_LTZ are filled where {_ZONE} is UTC; it is {zone}")
 
 
+def over_states(node: PlanNode, key: Record) -> Iterable[NodeState]:
+    """Return the states of an aggregate of OVER that are not of rows. Raises UnsupportedSnapshot as `group_states`."""
+    calls, taken_back = over_calls(node), is_bounded(node)
+    retracted = [taken_back] * len(calls)
+    names = accumulator_names(node, calls, over_arguments(node), retracted=retracted, count_rows=taken_back)
+    yield NodeState("accState", key, _accumulators(node, key, names, retracted))
+    for index, call in enumerate(calls):
+        yield from _views_of(node, key, index, call, taken_back=taken_back)
+    for index, numbers in enumerate(distinct_views(node)):
+        if taken_back and len(numbers) > 1:
+            text = call_text(node, calls[numbers[0]])
+            raise unsupported(node, f"several calls with DISTINCT of one column in a frame that rows leave: {text}")
+        yield from _view(node, key, index, numbers, counted=taken_back, from_rows=taken_back)
+
+
+def _known_over(call: Any, *, taken_back: bool) -> frozenset[str]:
+    """Return the functions of OVER that are filled."""
+    if call.get("distinct") is True and call.get("argList"):
+        return _IGNORE_NULL - (_EXTREMES.keys() if taken_back else set())
+    known = _IN_WINDOWS | {"COLLECT", "ARRAY_AGG"}
+    return known if taken_back else known | {"ROW_NUMBER", "LAG"}
+
+
+def _calls(node: PlanNode) -> list[Any]:
+    """Return the calls of the query."""
+    return over_calls(node) if node.kind == OVER else node.items("aggCalls")
+
+
 def _slices(node: PlanNode, named: Record) -> Slices:
     """Return the slices of an aggregate's windows. Raises UnsupportedSnapshot for windows that are not filled."""
     window, strategy = node.at("windowing", "window"), node.at("windowing", "strategy")
@@ -237,10 +270,13 @@ def _accumulators(
     found: list[LogicalType] = []
     initial: dict[int, int | str] = {}
     rows: dict[int, _Row] = {}
-    for number, call in enumerate(node.items("aggCalls")):
+    calls = _calls(node)
+    for number, call in enumerate(calls):
         taken_back = number < len(retracted) and retracted[number]
         function, at = function_of(call), len(found)
         known = frozenset(_TAKEN_BACK if taken_back else appended)
+        if node.kind == OVER:
+            known = _known_over(call, taken_back=taken_back)
         if not is_built_in(call) or function not in known:
             raise unsupported(node, f"{call_text(node, call)} has an accumulator that is not filled from rows")
         row = _row(node, call, taken_back=taken_back)
@@ -255,7 +291,7 @@ def _accumulators(
             found += buffers
             begins = len(buffers) > 1 or function in _BEGIN_WITH_ZERO
             initial |= dict.fromkeys(range(at, len(found)), 0) if begins else {}
-    if len(aggregate_calls(node)) > len(node.items("aggCalls")):
+    if len(aggregate_calls(node)) > len(calls):
         initial[len(found)] = 0
         found.append(parse_sql_type("BIGINT"))
     found += [MAP_VIEW] * len(distinct_views(node))
@@ -285,6 +321,7 @@ class _Row:
         initial: As of a Record, by the names of fields.
         orders: The field of the time of that value → what it is where that is null.
         empty: As of a Record.
+        always: As of a Record.
     """
 
     type: LogicalType
@@ -292,6 +329,7 @@ class _Row:
     initial: Mapping[str, int | str | tuple[()]] = field(default_factory=dict)
     orders: Mapping[str, int | None] = field(default_factory=dict)
     empty: frozenset[str] = frozenset()
+    always: Mapping[str, int | str | None] = field(default_factory=dict)
 
     def named(self, call: str, taken: Sequence[str]) -> Record:
         """Return the row with columns that are called as the call and the field are, beside those that are taken."""
@@ -305,6 +343,7 @@ class _Row:
             {columns[name]: value for name, value in self.initial.items()},
             {columns[name]: Order(call, none) for name, none in self.orders.items()},
             frozenset(columns[name] for name in self.empty),
+            {columns[name]: value for name, value in self.always.items()},
         )
 
 
@@ -342,7 +381,28 @@ def _row(node: PlanNode, call: Any, *, taken_back: bool) -> _Row | None:
         list_ = linked_list(_argument(node, call))
         type_ = _structured("ArrayAggFunction$ArrayAggAccumulator", {"list": list_, "retractList": list_})
         return _Row(type_, "list", {"list": ()}, empty=frozenset({"retractList"}))
-    return None
+    return _lag(node, call) if function == "LAG" else None
+
+
+def _lag(node: PlanNode, call: Any) -> _Row:
+    """Return the accumulator of LAG: the last values, and the numbers of the call."""
+    numbers, (names, written) = call.get("argList") or [], call_columns(node)
+    chosen = node.chosen(names, numbers)
+    constants = {at + len(node.input()): one for at, one in enumerate(node.items("overSpec", "constants"))}
+    given = [constants[at].get("value") if isinstance(constants.get(at), dict) else None for at in numbers[1:]]
+    offset, default = (*given, *(1, None)[len(given) :])[:2]
+    is_known = type(offset) is int and 0 <= offset < MOST_ELEMENTS and all(one is not None for one in given)
+    if not chosen or not is_known or not (default is None or type(default) in (int, str)):
+        raise unsupported(node, f"{call_text(node, call)} is filled with an offset and a default that are constants")
+    type_ = replace(column_type(node, str(chosen[0]), written[numbers[0]]), nullable=True)
+    if (type(default) is int and type_.kind not in _WHOLE) or (type(default) is str and type_.kind not in _TEXTS):
+        raise unsupported(node, f"{call_text(node, call)}, with a default of {type_.sql}, is not filled from rows")
+    fields = {"offset": _INT, "defaultValue": type_, "buffer": linked_list(type_)}
+    always: dict[str, int | str | None] = {"offset": offset, "defaultValue": default}
+    return _Row(_structured("LagAggFunction$LagAcc", fields), "buffer", {"buffer": ()}, always=always)
+
+
+_WHOLE, _TEXTS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), ("CHAR", "VARCHAR")
 
 
 def _structured(name: str, fields: Mapping[str, LogicalType]) -> LogicalType:

@@ -278,9 +278,8 @@ def _over_aggregate(node: PlanNode) -> OperatorNames:
     calls = calls if isinstance(calls, list) else []
     # Rows leave a frame that has a beginning, so that its aggregates are retracted.
     bounded = is_bounded(node)
-    constants = tuple(f"constant_{n}" for n in range(len(node.items("overSpec", "constants"))))
     accumulator = accumulator_names(
-        node, calls, unique_names((*rows, *constants)), retracted=[bounded] * len(calls), count_rows=bounded
+        node, calls, over_arguments(node), retracted=[bounded] * len(calls), count_rows=bounded
     )
     key = (node.picked(rows, "overSpec", "partition", "fields"),)
     sort_key = _sort_key(node, rows, "orderBy", group)
@@ -292,6 +291,12 @@ def _over_aggregate(node: PlanNode) -> OperatorNames:
         ("sortedListState", StateNames(key, value=(sort_key,), pair=("sort_key", "ids"))),
     )
     return OperatorNames(node.label, states, StateNames(key, value=(rows,)))
+
+
+def over_arguments(node: PlanNode) -> Names:
+    """Return the names of what calls of OVER refer to: the columns, then constants."""
+    constants = (f"constant_{n}" for n in range(len(node.items("overSpec", "constants"))))
+    return unique_names((*node.input(), *constants))
 
 
 # --- joins -----------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
     TopN, LIMIT           Top1-Rank-State: the first row; data-state-with-append: rows by their sort key, in lists
     join                  left-records, right-records, see below
     sink                  values: the rows of each primary key, in a list; the last one is that of the sink's table
+    OVER                  see over_states
 
 The rows of a join's input are a value where the join's key contains a unique key of the input, values of a map where
 the input has another unique key, else keys of a map with the number of their occurrences. Where a row is emitted
@@ -28,6 +29,8 @@ from stateproc.query_plans.aggregate_states import group_states, group_window_st
 from stateproc.query_plans.join_types import OUTER
 from stateproc.query_plans.node_definitions import is_on
 from stateproc.query_plans.node_rules import NODE_RULES, node_uids
+from stateproc.query_plans.over_aggregates import OVER
+from stateproc.query_plans.over_states import frame_states
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, unique_names
 from stateproc.query_plans.plan_tables import SINK, declared_columns, primary_key, sink_columns
 from stateproc.query_plans.rank_order import ADDED_ROWS, FIRST_ROW, NUMBER_OF_ROWS, last_rank, rows_state
@@ -69,7 +72,7 @@ def node_states(plan: CompiledPlan, uid: str) -> tuple[NodeState, ...]:
         raise unsupported(node, f"with {_ASYNC} it has states of another kind")
     if plan.flink_version.startswith("1.15") and states is _rank:
         raise unsupported(node, "Flink 1.15 has other states for it")
-    if states in (window_states, group_window_states):  # What windows keep goes with them.
+    if states in (window_states, group_window_states, frame_states):  # What windows and frames keep goes with them.
         found_states = tuple(replace(state, ttl=False) for state in states(node))
         keeps = isinstance(found_states[0].slices, Windows) and found_states[0].slices.restores_watermark
         if keeps and plan.flink_version[:4] in _BEFORE_SESSIONS:
@@ -199,5 +202,6 @@ _STATES: Mapping[str, Callable[[PlanNode], Iterable[NodeState]]] = {
     "stream-exec-limit": _rank,
     "stream-exec-join": _join,
     SINK: _sink,
+    OVER: frame_states,
 }
 """Type of node → its states."""

@@ -43,6 +43,7 @@ class Record:
             otherwise. That value: 0, the delimiter of LISTAGG, or an array without elements.
         orders: The fields that say when another field came, which no column gives: 0, or this number where it is null.
         empty: The fields that are arrays without elements in all rows.
+        always: The fields that are the same in all rows, with their value.
         rows: The fields that are rows, by their column: that of the row's first field, if rows give it.
     """
 
@@ -51,6 +52,7 @@ class Record:
     initial: Mapping[str, int | str | tuple[()]] = field(default_factory=dict)
     orders: Mapping[str, Order] = field(default_factory=dict)
     empty: frozenset[str] = frozenset()
+    always: Mapping[str, int | str | None] = field(default_factory=dict)
     rows: Mapping[str, Record] = field(default_factory=dict)
 
     @property
@@ -60,7 +62,7 @@ class Record:
         for name in self.columns:
             if name in self.rows:
                 found += self.rows[name].given
-            elif name not in self.orders and name not in self.empty and not self.is_absent(name):
+            elif name not in {*self.orders, *self.empty, *self.always} and not self.is_absent(name):
                 found.append(name)
         return tuple(found)
 
@@ -126,6 +128,19 @@ class Seen:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """An array of rows in a column, neither null nor empty; fields that are null in state need not be there."""
+
+    name: str
+    row: Record
+
+    @property
+    def serializer(self) -> Serializer:
+        """ListSerializer."""
+        return types.List(types.RowData(zip(self.row.columns, self.row.types, strict=True)))
+
+
+@dataclass(frozen=True)
 class Pair:
     """A Tuple2."""
 
@@ -157,7 +172,7 @@ class StartAndEnd(Pair):
         return "start", "end"
 
 
-Part: TypeAlias = "Record | Column | Always | Zeros | Seen | Pair"
+Part: TypeAlias = "Record | Column | Always | Zeros | Seen | Rows | Pair"
 
 
 def columns_of(part: Part) -> tuple[str, ...]:
@@ -170,7 +185,7 @@ def columns_of(part: Part) -> tuple[str, ...]:
         return (part.number.name,)
     if isinstance(part, Seen):
         return tuple(number.name for number in part.numbers if isinstance(number, Column))
-    return (part.name,) if isinstance(part, Column) else ()
+    return (part.name,) if isinstance(part, Column | Rows) else ()
 
 
 def arrays_of(part: Part) -> tuple[str, ...]:
@@ -180,7 +195,7 @@ def arrays_of(part: Part) -> tuple[str, ...]:
     if isinstance(part, Record):
         own = tuple(name for name, initial in part.initial.items() if isinstance(initial, tuple))
         return (*own, *(name for row in part.rows.values() for name in arrays_of(row)))
-    return (part.name,) if isinstance(part, Column) and part.is_array else ()
+    return (part.name,) if isinstance(part, Rows) or (isinstance(part, Column) and part.is_array) else ()
 
 
 def defaults(part: Part) -> tuple[str, ...]:
@@ -204,6 +219,8 @@ class NodeState:
             those in which it is not. Without such a column all rows fill both.
         split: This column.
         slices: What its namespaces are, of windows.
+        frame: Which rows it keeps, of OVER.
+        is_derived: Whether it follows from other states of its operator, so that no rows fill it.
         is_list: Whether it is a list; its value is the array of its elements.
         is_empty: Whether it has no rows: what was taken back before it was there.
     """
@@ -216,6 +233,8 @@ class NodeState:
     rows: str | None = None
     split: str | None = None
     slices: Slices | Windows | None = None
+    frame: Frame | None = None
+    is_derived: bool = False
     is_list: bool = False
     is_empty: bool = False
 
@@ -291,6 +310,49 @@ class Windows:
     def namespace(self) -> Part:
         """The namespace."""
         return StartAndEnd(Column(self.start, types.LONG), Column(self.column, types.LONG))
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The frame of an aggregate of OVER, whose operator keeps rows.
+
+    Attributes:
+        column: The column of the times of rows.
+        accumulators: The state with the accumulators.
+        by_row_time: Whether rows wait for the watermark; otherwise their time is that at which they came.
+        rows: How many rows it has at most, the current one among them; None of one that is as long as a time.
+        millis: How long before the current row it begins; None of one that has a number of rows.
+        count: The field of the accumulators with the number of its rows; None where it begins with the first row.
+        one_timer: Whether a key has one timer for all rows that wait, at the next watermark.
+    """
+
+    column: str
+    accumulators: str
+    by_row_time: bool
+    rows: int | None = None
+    millis: int | None = None
+    count: int | None = None
+    one_timer: bool = False
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether rows leave it, so that they are kept until then."""
+        return self.count is not None
+
+    @property
+    def cleanup(self) -> int:
+        """How long after the last row of a key its state is dropped, in milliseconds, where it is as long as a time."""
+        return 0 if self.millis is None else self.millis * 3 // 2 + 1
+
+    @staticmethod
+    def next_watermark(now: int) -> int:
+        """Return the time of a timer for the next watermark; Flink has none before 1970."""
+        return max(now + 1, 0)
+
+
+LAST, NUMBER, CLEANUP, EARLIEST = "last", "number", "cleanup", "earliest"
+"""Columns of `NodeState.is_derived`, of each key of OVER: the last time that was computed, how many rows are in the
+frame, when the state is dropped, and the first time of a row."""
 
 
 def unsupported(node: PlanNode, why: str) -> UnsupportedSnapshot:

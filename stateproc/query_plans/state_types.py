@@ -36,7 +36,7 @@ from stateproc.errors import InvalidOption, UnsupportedSnapshot
 from stateproc.query_plans.accumulator_types import FieldTypes, accumulator_types, of_state, view_types
 from stateproc.query_plans.node_rules import aggregate_calls, node_uids
 from stateproc.query_plans.node_states import node_states, time_to_live
-from stateproc.query_plans.over_aggregates import is_bounded, over_groups, over_order, over_time
+from stateproc.query_plans.over_aggregates import OVER, is_bounded, over_groups, over_order, over_time
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
 from stateproc.query_plans.plan_tables import SINK, primary_key, sink_columns
 from stateproc.query_plans.row_conversion import column_type
@@ -116,6 +116,8 @@ def operator_types(plan: CompiledPlan, uid: str) -> OperatorTypes:
         if node is None or own is None or node.at("configuration", _ASYNC) == "true" or _is_old(plan, node):
             raise
         return own(node)
+    if node is not None and node.kind == OVER:  # Whether states of OVER have a time to live, its plan does not say.
+        return _over(node)
     slices = states[0].slices
     namespace = NO_NAMESPACE if slices is None else slices.namespace.serializer
     found = [

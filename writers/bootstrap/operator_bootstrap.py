@@ -23,6 +23,7 @@ from stateproc.writers.bootstrap.frame_columns import is_spark
 from stateproc.writers.bootstrap.kafka_source import READER_STATE, SPLIT, SPLIT_SUBTASK, SourceRows, kafka_rows
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedBootstrap
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACE, TIMESTAMP, VALUE
+from stateproc.writers.bootstrap.plan_frames import add_derived, frame_of, kept_rows
 from stateproc.writers.bootstrap.plan_rows import read_again, rows_of_state
 from stateproc.writers.bootstrap.plan_windows import WATERMARK, open_slices, slice_timers, watermark_of, watermark_rows
 from stateproc.writers.bootstrap.state_registration import (
@@ -182,18 +183,21 @@ class OperatorBootstrap(KeyedBootstrap):
         on the values that DISTINCT has seen; in ``agg0$map``, ``agg1$list`` and so on what the calls of these numbers
         keep of many rows: values with their ``count``, or arrays of values in their order), aggregates of TUMBLE, HOP,
         CUMULATE and SESSION windows (also ``window_end`` or ``slice_end``, of sessions ``window_start``, too; in
-        ``watermark`` one row with the watermark, and windows that are closed by then are left out), joins
-        (``left-records`` and ``right-records``: the rows of each input, once, with their ``count`` where they have no
-        unique key, and ``associations`` where an outer join keeps them), the last row and the first by processing time
-        of a deduplication, changelog normalization, of TopN over rows that are only added the first row, or arrays
-        ``rows`` with a sort key each, and sinks that keep rows (arrays ``rows`` with a primary key each).
+        ``watermark`` one row with the watermark, and windows that are closed by then are left out), aggregates of OVER
+        (``accState``, of the rows up to ``watermark`` in their frames; ``inputState`` with the rows that are kept,
+        arrays ``rows`` with the columns of PARTITION BY and their time), joins (``left-records`` and
+        ``right-records``: the rows of each input, once, with their ``count`` where they have no unique key, and
+        ``associations`` where an outer join keeps them), the last row and the first by processing time of a
+        deduplication, changelog normalization, of TopN over rows that are only added the first row, or arrays ``rows``
+        with a sort key each, and sinks that keep rows (arrays ``rows`` with a primary key each).
 
         Args:
             plan: the compiled plan: the path of its JSON, its text, or the parsed JSON.
             uid: the uid of the operator, such as ``6_group-aggregate``.
             rows: a DataFrame; of an operator with several states one for each by its name. Arrow data that comes as a
-                stream is held in memory for windows and for what DISTINCT has seen, which are read twice.
-            ttl: whether the job's state has a time to live; by default as the plan says (Flink 1.18 and later).
+                stream is held in memory for windows, OVER and what DISTINCT has seen, which are read twice.
+            ttl: whether the job's state has a time to live; by default as the plan says (Flink 1.18 and later), of OVER
+                without rows that it has none.
 
         Returns:
             The bootstrap.
@@ -201,13 +205,15 @@ class OperatorBootstrap(KeyedBootstrap):
         Raises:
             NotFound: the plan has no such operator, it has no such state, or a column is missing.
             InvalidOption: the plan cannot be read; a state without rows; a column of a type that the state cannot have.
-            InvalidRows: a number of rows is null or below 1; a window that the query does not have.
+            InvalidRows: a number of rows is null or below 1; a window that the query does not have; a frame of OVER
+                with another number of rows than its accumulators say.
             UnsupportedSnapshot: the operator's state contains what rows do not give.
         """
         states = node_states(read_plan(plan), uid)
-        filled = [state.name for state in states if state.rows is None]
-        slices = states[0].slices
-        filled += [] if slices is None else [WATERMARK]
+        filled = [state.name for state in states if state.rows is None and not state.is_derived]
+        slices, frame_of_over = states[0].slices, frame_of(states)
+        has_watermark = slices is not None or (frame_of_over is not None and frame_of_over.by_row_time)
+        filled += [WATERMARK] if has_watermark else []
         given = rows if isinstance(rows, Mapping) else {states[0].name: rows}
         if not isinstance(rows, Mapping) and len(filled) > 1:
             names = ", ".join(f"'{name}': rows" for name in filled)
@@ -227,23 +233,29 @@ class OperatorBootstrap(KeyedBootstrap):
                     + ", ".join(needed[name]),
                 )
         shared = {state.rows for state in states if not state.is_empty}
+        shared |= set() if frame_of_over is None else {frame_of_over.accumulators}
         given = {name: read_again(frame) if name in shared else frame for name, frame in given.items()}
-        watermark = None
+        watermark = watermark_of(given[WATERMARK]) if has_watermark else None
         if slices is not None:
-            watermark = watermark_of(given[WATERMARK])
             keys = {states[0].name: states[0].key.given}
             given = {
                 name: open_slices(given[name], slices, watermark, keys.get(name))
                 for name in filled
                 if name != WATERMARK
             }
+        if frame_of_over is not None:
+            given["inputState"] = kept_rows(given["inputState"], frame_of_over, watermark)
+            shared.add("inputState")
         made = cls(key_type=states[0].key.serializer)
         twice = shared if slices is None else {*shared, states[0].name}
         made.shared += [frame for name, frame in given.items() if name in twice and is_spark(frame)]
         made.max_parallelism = None if states[0].key.columns else 1
+        nested: dict[str, Any] = {}
         for state in states:
-            frame = rows_of_state(given[state.rows or state.name], state)
-            lives = state.ttl if ttl is None or slices is not None else ttl
+            if state.is_derived:
+                continue
+            frame = nested[state.name] = rows_of_state(given[state.rows or state.name], state)
+            lives = state.ttl if ttl is None or slices is not None or frame_of_over is not None else ttl
             space = {} if state.slices is None else _namespace(state.slices)
             if state.is_list:
                 made.list_state(state.name, frame, element_type=state.value.serializer, ttl=bool(lives))
@@ -266,6 +278,8 @@ class OperatorBootstrap(KeyedBootstrap):
             made.event_time_timers(timers, TIMESTAMP, service=WINDOW_TIMERS, **_namespace(slices))
             if not isinstance(slices, Windows) or slices.restores_watermark:
                 made.union_list_state(WATERMARK, watermark_rows(timers, watermark), type=types.LONG)
+        if frame_of_over is not None:
+            add_derived(made, states, nested, watermark)
         return made
 
     def window_state(

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stateproc.codec.arrow_arrays import Unencodable, as_type, list_of, null_rows, numbers_of, values_array
-from stateproc.errors import InvalidOption, InvalidRows, Where
+from stateproc.codec.arrow_arrays import Unencodable, as_type, items_of, list_of, null_rows, numbers_of, values_array
+from stateproc.errors import InvalidOption, InvalidRows, Where, not_found
 from stateproc.query_plans.state_parts import (
     MOST_ELEMENTS,
     Always,
@@ -20,6 +20,7 @@ from stateproc.query_plans.state_parts import (
     Pair,
     Part,
     Record,
+    Rows,
     Seen,
     Zeros,
     arrays_of,
@@ -27,6 +28,7 @@ from stateproc.query_plans.state_parts import (
 )
 from stateproc.query_plans.state_parts import columns_of as part_columns
 from stateproc.writers.bootstrap.arrow_frames import arrow_batches, is_arrow
+from stateproc.writers.bootstrap.column_types import ColumnType
 from stateproc.writers.bootstrap.frame_columns import columns_of, is_spark
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACE, VALUE
 from stateproc.writers.bootstrap.state_registration import column_type
@@ -56,6 +58,8 @@ def rows_of_state(frame: Any, state: NodeState) -> Any:
     arrays = arrays_of(state.value)
     for name in needed:
         column = column_type(frame, name, state.name)
+        if isinstance(state.value, Rows) and name == state.value.name and column.kind == "list":
+            _check_fields(column, state.value, state.name)
         if name in arrays and column.kind != "list" and column.arrow != pa.null():
             raise InvalidOption(
                 f"column '{name}' is {column.text}, where an array of the values is needed",
@@ -124,6 +128,8 @@ def _array(part: Part, batch: pa.RecordBatch) -> pa.Array:
             return values_array(np.bitwise_or.reduce(np.where(seen != 0, bits[:, None], 0), axis=0))
         ends = np.arange(n + 1, dtype=np.int64) * len(seen)
         return list_of(ends, values_array(np.ascontiguousarray(seen.T).reshape(-1)))
+    if isinstance(part, Rows):
+        return _rows(part, batch)
     if isinstance(part, Column):
         if part.name not in batch.schema.names:
             return values_array(np.full(n, part.default, np.int32))
@@ -136,6 +142,32 @@ def _array(part: Part, batch: pa.RecordBatch) -> pa.Array:
         names = tuple(f"f{at}" for at in range(len(found)))
     fields = [pa.field(name, column.type) for name, column in zip(names, found, strict=True)]
     return pa.Array.from_buffers(pa.struct(fields), n, [None], children=found)
+
+
+def _check_fields(column: ColumnType, part: Rows, state: str) -> None:
+    """Raise NotFound for rows in arrays that lack a field, InvalidOption for arrays of something else."""
+    (element,) = column.children
+    if element.kind != "struct":
+        raise InvalidOption(
+            f"column '{part.name}' is {column.text}, where an array of structs is needed, a row each",
+            where=Where(state=state),
+            advice=f"give structs with the fields {', '.join(part.row.given)}",
+        )
+    names = [name for name, _ in element.fields]
+    for name in part.row.given:
+        if name not in names:
+            raise not_found(f"field in the rows of column '{part.name}'", name, names).at(state=state)
+
+
+def _rows(part: Rows, batch: pa.RecordBatch) -> pa.Array:
+    """Return arrays of rows."""
+    given = Column(part.name, part.serializer, least=1, is_array=True)
+    offsets, items = items_of(_checked(batch.column(part.name), given))
+    if items.null_count:
+        entry = np.searchsorted(offsets, np.flatnonzero(null_rows(items))[:1], side="right") - 1
+        _refuse(np.arange(len(batch)) == entry, batch.column(part.name), f"column '{part.name}' cannot have null rows")
+    found = [_field(part.row, name, pa.RecordBatch.from_struct_array(items)) for name in part.row.columns]
+    return list_of(offsets, pa.StructArray.from_arrays(found, list(part.row.columns)))
 
 
 def _field(part: Record, name: str, batch: pa.RecordBatch) -> pa.Array:
@@ -152,6 +184,8 @@ def _field(part: Record, name: str, batch: pa.RecordBatch) -> pa.Array:
         if order.none is None:
             return pa.array(np.zeros(len(batch), np.int64), mask=missing)
         return values_array(np.where(missing, np.int64(order.none), np.int64(0)))
+    if name in part.always:
+        return pa.repeat(pa.scalar(part.always[name], part.arrow_type_of(name)), len(batch))
     if name in part.empty:
         return list_of(np.zeros(len(batch) + 1, np.int64), pa.nulls(0, part.arrow_type_of(name).value_type))
     column = batch.column(name)
@@ -206,6 +240,8 @@ def _with_initial(column: pa.Array, initial: int | str | tuple[()]) -> pa.Array:
     if isinstance(initial, str):
         is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
         return (column if is_text else column.cast(pa.string())).fill_null(initial)
+    if pa.types.is_null(column.type):
+        return values_array(np.zeros(len(column), np.int64))
     if not column.null_count:
         return column
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)):

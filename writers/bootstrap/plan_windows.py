@@ -85,7 +85,7 @@ def open_slices(frame: Any, slices: Slices | Windows, watermark: int | None, key
     """
     for name in slices.given:
         check_time(frame, name, "window-aggs", f"the {'end' if name == slices.column else 'start'} of a window")
-    now = _time(watermark)
+    now = time_of(watermark)
     if is_spark(frame):
         from stateproc.writers.bootstrap.spark_slices import open_rows  # Lazy: only where Spark is imported.
         from stateproc.writers.bootstrap.spark_windows import open_windows
@@ -113,7 +113,7 @@ def slice_timers(rows: Any, slices: Slices | Windows, watermark: int | None) -> 
     Raises:
         InvalidOption: Windows that overlap, by keys of types that Arrow does not group by.
     """
-    now = _time(watermark)
+    now = time_of(watermark)
     if is_spark(rows):
         from stateproc.writers.bootstrap.spark_slices import timer_rows  # Lazy: only where Spark is imported.
         from stateproc.writers.bootstrap.spark_windows import window_timers
@@ -175,7 +175,7 @@ def _distinct(timers: pa.Table) -> pa.Table:
     return pa.table({KEY: keys, NAMESPACE: values_array(due), TIMESTAMP: values_array(due - 1)})
 
 
-def _time(watermark: int | None) -> int:
+def time_of(watermark: int | None) -> int:
     """Return a time with which there is no overflow; that of no watermark."""
     return _FIRST if watermark is None else min(max(watermark, _FIRST), _LAST)
 
@@ -187,12 +187,13 @@ def _in_millis(frame: Any) -> Any:
 
         return in_millis(frame, WATERMARK)
     batches = list(arrow_batches(frame, [WATERMARK]))
-    columns = [values_array(_millis(batch.column(0), WATERMARK)) for batch in batches if not batch.column(0).null_count]
+    known = [batch.column(0) for batch in batches if not batch.column(0).null_count]
+    columns = [values_array(millis_of(column, WATERMARK)) for column in known]
     nulls = sum(batch.num_rows for batch in batches if batch.column(0).null_count)
     return pa.table({WATERMARK: pa.chunked_array([*columns, pa.nulls(nulls, pa.int64())], pa.int64())})
 
 
-def _millis(column: pa.Array, name: str) -> Longs:
+def millis_of(column: pa.Array, name: str) -> Longs:
     """Return times as milliseconds. Raises InvalidRows for null and finer times."""
     if column.null_count:
         row = int(np.flatnonzero(null_rows(column))[0])
@@ -209,7 +210,7 @@ def _millis(column: pa.Array, name: str) -> Longs:
 
 
 def _open(batch: pa.RecordBatch, slices: Slices, now: int) -> pa.RecordBatch:
-    ends = _millis(batch.column(slices.column), slices.column)
+    ends = millis_of(batch.column(slices.column), slices.column)
     wrong = np.flatnonzero((ends - slices.offset) % slices.step != 0)
     if len(wrong):
         raise InvalidRows(
@@ -233,9 +234,9 @@ def _open(batch: pa.RecordBatch, slices: Slices, now: int) -> pa.RecordBatch:
 
 def _open_windows(batch: pa.RecordBatch, windows: Windows, now: int) -> pa.RecordBatch:
     """Return the rows of open windows, with starts and ends."""
-    ends = last = _millis(batch.column(windows.column), windows.column)
+    ends = last = millis_of(batch.column(windows.column), windows.column)
     if windows.are_sessions:
-        starts = _millis(batch.column(windows.start), windows.start)
+        starts = millis_of(batch.column(windows.start), windows.start)
         wrong = np.flatnonzero(ends - starts < windows.size)
         if len(wrong):
             raise InvalidRows(

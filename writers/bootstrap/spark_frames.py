@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from stateproc.query_plans.state_parts import MOST_ELEMENTS, Always, NodeState, Pair, Part, Record, Seen, Zeros
+from stateproc.query_plans.state_parts import MOST_ELEMENTS, Always, NodeState, Pair, Part, Record, Rows, Seen, Zeros
 from stateproc.query_plans.state_parts import Column as Single
 from stateproc.spark.types import arrow_type, spark_struct
 from stateproc.writers.bootstrap.column_types import ColumnKind, ColumnType, FrameColumns
@@ -145,6 +145,8 @@ def _field(part: Record, name: str, frame: DataFrame) -> Column:
     if name in part.orders:
         order = part.orders[name]
         return F.when(column_named(order.column).isNull(), F.lit(order.none)).otherwise(F.lit(0)).cast("long")
+    if name in part.always:
+        return F.lit(part.always[name]).cast(_type(part.arrow_type_of(name)))
     if name in part.empty:
         return _no_elements(_element_type(part, name))
     column, initial = column_named(name), part.initial.get(name)
@@ -160,7 +162,21 @@ def _field(part: Record, name: str, frame: DataFrame) -> Column:
         return F.coalesce(column.cast("string"), F.lit(initial))
     if initial is None:
         return column
-    return F.coalesce(column, F.lit(initial).cast(frame.schema[name].dataType))
+    found = frame.schema[name].dataType
+    return F.coalesce(column, F.lit(initial).cast(LongType() if isinstance(found, NullType) else found))
+
+
+def _rows(part: Rows) -> Column:
+    """Return arrays of rows."""
+    text = F.lit(f"column '{part.name}' cannot be null or empty, or have null rows")
+
+    def one(item: Column) -> Column:
+        none, row = F.lit(None).cast("timestamp"), part.row
+        return F.struct(*((none if row.is_absent(name) else item[name]).alias(name) for name in row.columns))
+
+    given = column_named(part.name)
+    right = (F.size(given) > F.lit(0)) & F.forall(given, lambda item: item.isNotNull())
+    return F.transform(F.when(right, given).otherwise(F.raise_error(text)), one)
 
 
 def _no_elements(type_: DataType) -> Column:
@@ -170,7 +186,11 @@ def _no_elements(type_: DataType) -> Column:
 
 def _element_type(part: Record, name: str) -> DataType:
     """Return the type of the elements of a column that is an array in Flink."""
-    (field,) = spark_struct(pa.schema([(name, part.arrow_type_of(name).value_type)]))
+    return _type(part.arrow_type_of(name).value_type)
+
+
+def _type(type_: pa.DataType) -> DataType:
+    (field,) = spark_struct(pa.schema([("value", type_)]))
     return field.dataType
 
 
@@ -187,6 +207,8 @@ def _nested(part: Part, frame: DataFrame) -> Column:
             return F.array(*seen)
         bits = [F.when(one != F.lit(0), F.lit(1 << at)).otherwise(F.lit(0)).cast("long") for at, one in enumerate(seen)]
         return reduce(Column.bitwiseOR, bits)
+    if isinstance(part, Rows):
+        return _rows(part)
     if isinstance(part, Single):
         if part.name not in frame.columns:
             return F.lit(part.default)

@@ -15,12 +15,12 @@ _TEXT = "$text"
 
 def in_millis(frame: DataFrame, name: str) -> DataFrame:
     """Return a column of times, as milliseconds."""
-    return frame.select(millis(frame, name).alias(name))
+    return frame.select(millis_of(frame, name).alias(name))
 
 
 def open_rows(frame: DataFrame, slices: Slices, now: int) -> DataFrame:
     """Return the rows of slices that are open, with their ends in milliseconds."""
-    end, step, size = millis(frame, slices.column), long(slices.step), long(slices.size)
+    end, step, size = millis_of(frame, slices.column), long(slices.step), long(slices.size)
     is_end = F.pmod(end - long(slices.offset), step) == long(0)
     if not slices.cumulates:
         last, is_own = end + size - step, F.lit(True)
@@ -62,7 +62,7 @@ def distinct_timers(timers: DataFrame) -> DataFrame:
     return groups.agg(F.first(KEY).alias("$key")).select(F.col("`$key`").alias(KEY), NAMESPACE, TIMESTAMP)
 
 
-def millis(frame: DataFrame, name: str) -> Column:
+def millis_of(frame: DataFrame, name: str) -> Column:
     """Return a column of times as milliseconds; timestamps without time zone are taken for UTC."""
     column, kind = column_named(name), frame.schema[name].dataType
     if isinstance(kind, IntegralType):

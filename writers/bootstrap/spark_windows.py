@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from stateproc.query_plans.state_parts import Windows
 from stateproc.writers.bootstrap.keyed_encoder import KEY, NAMESPACE, TIMESTAMP
 from stateproc.writers.bootstrap.spark_frames import column_named
-from stateproc.writers.bootstrap.spark_slices import distinct_timers, long, millis
+from stateproc.writers.bootstrap.spark_slices import distinct_timers, long, millis_of
 
 _START, _END = "$start", "$end"
 
@@ -20,9 +20,9 @@ def open_windows(frame: DataFrame, windows: Windows, now: int, keys: Sequence[st
 
     ``keys``: the columns of the keys, if sessions of one are not to overlap.
     """
-    end = millis(frame, windows.column)
+    end = millis_of(frame, windows.column)
     if windows.are_sessions:
-        start, text = millis(frame, windows.start), "a session that is null or shorter than the gap"
+        start, text = millis_of(frame, windows.start), "a session that is null or shorter than the gap"
         right = end - start >= long(windows.size)
     else:
         start, text = end - long(windows.pane), "no end of a window of the query, or of a slice of its windows"

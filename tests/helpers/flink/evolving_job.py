@@ -96,7 +96,11 @@ class EvolvingJob:
 
     def snapshot(self, form: str) -> str:
         """The savepoint of the old query: canonical or native."""
-        return Path(self.path(f"old.{form}")).read_text().strip()
+        return self.snapshot_of("old", form)
+
+    def snapshot_of(self, out: str, form: str = "canonical") -> str:
+        """The savepoint of a run."""
+        return Path(self.path(f"{out}.{form}")).read_text().strip()
 
     def writer(self, form: str) -> SavepointWriter:
         """A writer of that savepoint, for the release of the new query."""
@@ -110,9 +114,12 @@ class EvolvingJob:
         later: Sequence[str] = (),
         deleted: Mapping[str, Sequence[Sequence[object]]] = MappingProxyType({}),
     ) -> None:
-        """Write what the sources will emit; `later`: those that begin after the others; `deleted`: after its rows."""
+        """Write what the sources will emit, and wait for where a row is the word wait.
+
+        `later`: those that begin after the others; `deleted`: after its rows.
+        """
         for name, many in rows.items():
-            lines = ["\t".join(["+I", *map(_text, row)]) for row in many]
+            lines = [row if isinstance(row, str) else "\t".join(["+I", *map(_text, row)]) for row in many]
             lines += ["\t".join(["-D", *map(_text, row)]) for row in deleted.get(name, ())]
             (self.folder / name).write_text("\n".join(["wait"] * (name in later) + lines) + "\n", encoding="utf-8")
 

@@ -22,9 +22,10 @@ from stateproc.model.operator import Operator
 from stateproc.query_plans.node_rules import NODE_RULES, node_uids
 from stateproc.query_plans.node_states import node_states
 from stateproc.query_plans.plan_file import read_plan
-from stateproc.query_plans.state_parts import Column, NodeState, Pair, Part, Record, Windows, Zeros
+from stateproc.query_plans.state_parts import Column, Frame, NodeState, Pair, Part, Record, Rows, Windows, Zeros
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime.streaming import Timer
+from stateproc.writers.bootstrap.plan_frames import frame_of
 from tests.helpers.plan_parts import with_inputs
 from tests.helpers.planned_states import planned_job
 
@@ -67,7 +68,7 @@ def test_states_that_a_plan_declares_are_those_that_flink_wrote(release: str, ca
     wanted = {"global-group-aggregate", "global-window-aggregate", "deduplicate", "join"}
     if case == "plain":
         wanted = {"group-aggregate", "window-aggregate", "deduplicate", "join", "rank", "sort-limit", "limit"}
-        wanted |= {"changelog-normalize", "sink", "group-window-aggregate"}
+        wanted |= {"changelog-normalize", "sink", "group-window-aggregate", "over-aggregate"}
     if (release, case) == ("2.3", "plain"):
         wanted -= {"changelog-normalize"}  # It has a filter there.
     assert set(compared) == wanted and sum(compared.values()) > 3, compared
@@ -83,7 +84,7 @@ def shown(state: NodeState) -> tuple[str, ...]:
     return unnamed(state.key.serializer), re.sub(NAMES, "", value)
 
 
-NAMES = r"(?<=[<, ])(f\d+|id|product|amount|ts|name|customer|city) (?=[A-Z])"
+NAMES = r"(?<=[<, ])(f\d+|id|product|amount|ts|name|customer|city|proc) (?=[A-Z])"
 """Names of fields, which Flink does not store."""
 
 
@@ -153,7 +154,7 @@ def assign(part: Part, value: Any, found: dict[str, Any]) -> None:
         assign(part.second, second, found)
     elif isinstance(part, Zeros):
         found[part.number.name] = len(value)
-    elif isinstance(part, Column):
+    elif isinstance(part, Column | Rows):
         found[part.name] = value
 
 
@@ -180,6 +181,8 @@ def test_rows_under_the_names_of_the_plan_fill_the_same_state(
     operator, names = snapshot.operator(operator_id(uid)), job.snapshot.operator(operator_id(uid))
     frames, expected = {}, {}
     for state in known_states(release, case, uid):
+        if state.is_derived:
+            continue
         maps = state.map_key is not None
         expected[state.name] = sorted(map(repr, rows_of(operator, state.name, maps)))
         if state.name == "session-window-mapping":
@@ -195,7 +198,10 @@ def test_rows_under_the_names_of_the_plan_fill_the_same_state(
             pa.schema([(name, types.get(name, pa.int64())) for name in reversed(state.columns)]),
         )
     queues = ["_timer_state/event_window-timers"] if has_slices(release, case, uid) else []
-    if queues:
+    frame = frame_of(known_states(release, case, uid))
+    if frame is not None:
+        expected |= expected_of_frame(operator, frame, frames)
+    elif queues:
         watermark = pa.array([], pa.int64())
         if "watermark" in [state.name for state in operator.states]:
             watermark = operator.state("watermark").to_arrow().column("value").combine_chunks().unique()
@@ -208,7 +214,7 @@ def test_rows_under_the_names_of_the_plan_fill_the_same_state(
     filled = stateproc.open(tmp_path / "filled").operator(operator_id(uid))
     assert declared(filled) == declared(operator)
     assert namespaces(filled).items() <= namespaces(operator).items()
-    if queues:
+    if queues and frame is None:
         assert ("watermark" in [one.name for one in filled.states]) == (
             "watermark" in [one.name for one in operator.states]
         )
@@ -226,6 +232,46 @@ def test_rows_under_the_names_of_the_plan_fill_the_same_state(
         del expected["session-window-mapping"]
     for name, wanted in expected.items():
         assert sorted(map(repr, rows_of(filled, name, "map" in str(filled.state(name).kind)))) == wanted
+    if frame is not None:
+        check_cleanup(operator, filled, frame)
+
+
+def expected_of_frame(operator: Operator, frame: Frame, frames: dict[str, pa.Table]) -> dict[str, list[str]]:
+    """What follows from the rows of OVER; adds the watermark that the timers say."""
+    found = {}
+    for name in ("lastTriggeringTsState", "processedCountState", "smallestTSState"):
+        if name in operator:
+            found[name] = sorted(map(repr, rows_of(operator, name, False)))
+    if frame.by_row_time:
+        watermark = watermark_of_timers(operator)
+        frames["watermark"] = pa.table({"watermark": pa.array([watermark], pa.int64())})
+        if frame.millis is None:
+            found[EVENT_TIMERS] = sorted(map(repr, rows_of(operator, EVENT_TIMERS, False)))
+    return found
+
+
+EVENT_TIMERS, PROCESSING_TIMERS = (f"_timer_state/{kind}_user-timers" for kind in ("event", "processing"))
+
+
+def watermark_of_timers(operator: Operator) -> int:
+    """A watermark of the job: that before the first timer."""
+    return min(row["timestamp"] for row in rows_of(operator, EVENT_TIMERS, False)) - 1
+
+
+def check_cleanup(operator: Operator, filled: Operator, frame: Frame) -> None:
+    """State is dropped when all rows have left the frame, which Flink sets again only after some time."""
+    if frame.millis is None:
+        return
+    latest: dict[str, int] = {}
+    for row in rows_of(operator, "inputState", True):
+        latest[repr(row["key"])] = max(row["map_key"], latest.get(repr(row["key"]), 0))
+    for one in (operator, filled):
+        times = {repr(row["key"]): row["value"] for row in rows_of(one, "cleanupTsState", False)}
+        assert times.keys() == latest.keys()
+        for key, due in times.items():
+            assert latest[key] + frame.millis < due <= latest[key] + frame.millis * 3 // 2 + 1
+        timers = rows_of(one, EVENT_TIMERS if frame.by_row_time else PROCESSING_TIMERS, False)
+        assert {(repr(row["key"]), row["timestamp"]) for row in timers} >= set(times.items())
 
 
 # What is refused, and what rows need not have.

@@ -1,0 +1,111 @@
+"""Say which states an aggregate of OVER declares, by the plan alone.
+
+    accState               the accumulators, with the views of aggregate_states. Where rows leave the frame they are
+                           those of an aggregate over rows that may be taken back
+    inputState             a map: times in milliseconds → the rows of each time as they came, in a list: those that wait
+                           for the watermark, and where rows leave the frame those that are in it
+    lastTriggeringTsState  the last time that was computed
+    processedCountState    how many rows are in a frame of a number of rows
+    smallestTSState        the first time of its rows, where they are in the order of processing time
+    cleanupTsState         when the state of a key is dropped: one and a half times as long after a row as a frame of a
+                           time is long, and a millisecond
+
+    frame                     by                states
+    from the first row on     row time          accState, inputState with the rows that wait
+                              processing time   accState
+    a number of rows          row time          accState, inputState, lastTriggeringTsState, processedCountState
+                              processing time   accState, inputState, processedCountState, smallestTSState
+    a time                    row time          accState, inputState, lastTriggeringTsState, cleanupTsState
+                              processing time   accState, inputState, cleanupTsState
+
+Timers: by row time one at the time of each row that waits, or, in Flink 1 for frames from the first row on, one of each
+key at the next watermark; and one at cleanupTsState. A job with table.exec.state.ttl has also the state of a
+cleanup time, which begins anew.
+
+Sources: the functions of org.apache.flink.table.runtime.operators.over, and StreamExecOverAggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from stateproc import types
+from stateproc.query_plans.aggregate_conversion import buffer_starts
+from stateproc.query_plans.aggregate_states import over_states
+from stateproc.query_plans.node_rules import aggregate_calls, counts_rows
+from stateproc.query_plans.over_aggregates import is_bounded, over_groups, over_order, over_time, timers_of_over
+from stateproc.query_plans.plan_file import PlanNode
+from stateproc.query_plans.state_parts import (
+    CLEANUP,
+    EARLIEST,
+    LAST,
+    NUMBER,
+    ROWS,
+    Column,
+    Frame,
+    NodeState,
+    Record,
+    Rows,
+    beside,
+    input_rows,
+    picked,
+    unsupported,
+)
+
+
+def frame_states(node: PlanNode) -> Iterable[NodeState]:
+    """Return the states of an aggregate of OVER. Raises UnsupportedSnapshot for one that is not filled."""
+    time, rows = over_time(node), input_rows(node)
+    if time is None or len(over_groups(node)) != 1:
+        raise unsupported(node, "OVER is filled in the order of row time or of processing time")
+    key = picked(node, rows, node.items("overSpec", "partition", "fields"))
+    yield from over_states(node, key)
+    by_row_time, bounded = time == "ROWTIME", is_bounded(node)
+    if not by_row_time and not bounded:
+        return
+    (column,) = node.chosen(rows.columns, over_order(node)[:1])
+    frame = _frame(node, beside(key, str(column)), by_row_time=by_row_time)
+    array = beside(Record((*rows.columns, frame.column), ()), ROWS)
+    yield NodeState("inputState", key, Rows(array, rows), Column(frame.column, types.LONG), frame=frame)
+    derived = {"lastTriggeringTsState": LAST} if bounded and by_row_time else {}
+    if frame.rows is not None:
+        derived["processedCountState"] = NUMBER
+        derived |= {} if by_row_time else {"smallestTSState": EARLIEST}
+    elif frame.millis is not None:
+        derived["cleanupTsState"] = CLEANUP
+    for name, of in derived.items():
+        yield NodeState(name, key, Column(of, types.LONG), is_derived=True)
+
+
+def _frame(node: PlanNode, column: str, *, by_row_time: bool) -> Frame:
+    """Return which rows are kept. Raises UnsupportedSnapshot for a frame that Flink does not have."""
+    (group,) = over_groups(node)
+    if not is_bounded(node):
+        return Frame(column, "accState", by_row_time, one_timer=timers_of_over(node) == 1)
+    before, is_rows = _preceding(node, group), group.get("isRows") is True
+    starts = zip(buffer_starts(node), aggregate_calls(node), strict=False)
+    count = next(start for start, call in starts if counts_rows(call))  # Frames that rows leave have such a call.
+    rows, millis = (before + 1, None) if is_rows else (None, before)
+    return Frame(column, "accState", by_row_time, rows, millis, count)
+
+
+def _preceding(node: PlanNode, group: dict[str, Any]) -> int:
+    """Return how many rows or milliseconds are before the current row."""
+    lower, upper = group.get("lowerBound"), group.get("upperBound")
+    kinds = [one.get("kind") if isinstance(one, dict) else None for one in (lower, upper)]
+    if kinds == ["CURRENT_ROW", "CURRENT_ROW"]:
+        return 0
+    constants, offset = node.items("overSpec", "constants"), lower.get("offset") if isinstance(lower, dict) else None
+    at = offset.get("inputIndex") if isinstance(offset, dict) else None
+    at = at - len(node.input()) if type(at) is int else -1
+    if kinds == ["BOUNDED_WINDOW", "CURRENT_ROW"] and 0 <= at < len(constants) and isinstance(constants[at], dict):
+        value, written = constants[at].get("value"), str(constants[at].get("type"))
+        is_number = type(value) is int or (isinstance(value, str) and value.isdecimal() and len(value) < _DIGITS)
+        if is_number and "MONTH" not in written and "YEAR" not in written and int(value) >= 0:
+            return int(value)
+    raise unsupported(node, "the bounds of its frame are no numbers of rows, or days, hours, minutes and seconds")
+
+
+_DIGITS = 19
+"""Of a BIGINT."""

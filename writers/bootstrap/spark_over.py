@@ -1,0 +1,78 @@
+"""Rows of OVER and what follows from them as DataFrames of Spark; `plan_frames` says what they are."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from stateproc.query_plans.state_parts import CLEANUP, EARLIEST, LAST, NUMBER, Frame
+from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, TIMESTAMP, VALUE
+from stateproc.writers.bootstrap.spark_frames import column_named
+from stateproc.writers.bootstrap.spark_slices import long, millis_of
+
+_KEY, _TEXT, _COUNTED, _LATEST = "$key", "$text", "$counted", "$latest"
+
+
+def rows_after(frame: DataFrame, name: str, least: int, after: int) -> DataFrame:
+    """Return the rows whose times are after another, with their times in milliseconds."""
+    time = millis_of(frame, name)
+    text = F.lit(f"column '{name}': null, or a time that Flink drops as late: ")
+    text = F.concat(text, F.coalesce(time.cast("string"), F.lit("null")))
+    own = F.when(time >= long(least), time).otherwise(F.raise_error(text).cast("long"))
+    return frame.withColumns({name: own}).filter(column_named(name) > long(after))
+
+
+def frame_totals(rows: DataFrame, accumulators: DataFrame, of: Frame, now: int) -> DataFrame:
+    """Return a row per key with the columns of derived states."""
+    time, none, zero = F.col(MAP_KEY), F.lit(None).cast("long"), long(0)
+    waits = time > long(now)
+    number = F.when(waits, zero).otherwise(F.size(MAP_VALUE).cast("long"))
+    parts = [rows.select(*_columns(KEY, F.when(waits, none).otherwise(time), time, number, zero))]
+    if of.count is not None:
+        counts = F.col(VALUE)[f"f{of.count}"].cast("long")
+        parts.append(accumulators.select(*_columns(KEY, none, none, zero, counts)))
+    flat = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
+    # Spark groups -0.0 with 0.0, which Flink distinguishes: as text they differ.
+    groups = flat.groupBy(KEY, F.to_json(F.struct(KEY)).alias(_TEXT)).agg(
+        F.first(KEY).alias(_KEY),
+        F.max(LAST).alias(LAST),
+        F.max(column_named(_LATEST)).alias(_LATEST),
+        F.min(column_named(_LATEST)).alias(EARLIEST),
+        F.sum(NUMBER).alias(NUMBER),
+        F.sum(column_named(_COUNTED)).alias(_COUNTED),
+    )
+    number = F.col(NUMBER)
+    if of.count is not None:
+        groups = groups.filter(_is_right(of))
+    columns = [F.col(LAST), F.col(EARLIEST), F.when(number > zero, number).alias(NUMBER)]
+    columns += [] if of.millis is None else [(column_named(_LATEST) + long(of.cleanup)).alias(CLEANUP)]
+    return groups.select(column_named(_KEY).alias(KEY), *columns)
+
+
+def _is_right(of: Frame) -> Column:
+    """Return true, or fail where a frame has another number of rows than its accumulators say, or too many."""
+    number, counted = F.col(NUMBER), column_named(_COUNTED)
+    right, most = number == counted, ""
+    if of.rows is not None:
+        right, most = right & (number <= long(of.rows)), f", and can have {of.rows}"
+    text = F.concat(
+        F.lit("the frame of "), column_named(_TEXT), F.lit(" has "), number.cast("string"),
+        F.lit(f" rows that do not wait{most}; by its accumulators it has "), counted.cast("string"),
+    )  # fmt: skip
+    return F.when(right, F.lit(True)).otherwise(F.raise_error(text).cast("boolean"))
+
+
+def frame_timers(rows: DataFrame, totals: DataFrame, of: Frame, now: int) -> DataFrame:
+    """Return the timers: keys and times."""
+    if of.one_timer:
+        return totals.select(KEY, long(of.next_watermark(now)).alias(TIMESTAMP))
+    waits = rows.filter(F.col(MAP_KEY) > long(now)).select(KEY, F.col(MAP_KEY).alias(TIMESTAMP))
+    if of.millis is None:
+        return waits
+    return waits.unionAll(totals.filter(F.col(CLEANUP).isNotNull()).select(KEY, F.col(CLEANUP).alias(TIMESTAMP)))
+
+
+def _columns(*columns: Column | str) -> list[Column]:
+    """Return the columns of rows and of accumulators alike."""
+    names = (KEY, LAST, _LATEST, NUMBER, _COUNTED)
+    return [(F.col(one) if isinstance(one, str) else one).alias(name) for one, name in zip(columns, names, strict=True)]
