@@ -117,8 +117,6 @@ def _deduplicate(node: PlanNode) -> Iterable[NodeState]:
 
 def _normalize(node: PlanNode) -> Iterable[NodeState]:
     rows = input_rows(node)
-    if node.at("filterCondition") is not None:
-        raise unsupported(node, "it keeps only rows for which its filter is true")
     yield NodeState("deduplicate-state", picked(node, rows, node.items("uniqueKeys")), rows)
 
 

@@ -69,8 +69,6 @@ def test_states_that_a_plan_declares_are_those_that_flink_wrote(release: str, ca
     if case == "plain":
         wanted = {"group-aggregate", "window-aggregate", "deduplicate", "join", "rank", "sort-limit", "limit"}
         wanted |= {"changelog-normalize", "sink", "group-window-aggregate", "over-aggregate"}
-    if (release, case) == ("2.3", "plain"):
-        wanted -= {"changelog-normalize"}  # It has a filter there.
     assert set(compared) == wanted and sum(compared.values()) > 3, compared
     assert all(": " in text for text in refused)
 
