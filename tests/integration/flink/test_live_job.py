@@ -27,12 +27,13 @@ def test_a_live_job_keeps_its_last_checkpoints_and_goes_on_from_what_is_left(tmp
     with LiveJob.start(root, **QUICK) as first:  # type: ignore[arg-type]
         assert first.wait_for_checkpoint(4).number >= 4
         savepoint = first.cancel_with_savepoint(savepoints)
-    numbers = [item.number for item in first.completed]
-    assert numbers == list(range(1, len(numbers) + 1))
+    saved = stateproc.open(savepoint, uids={"accounts", "changes"})
+    own, numbers = saved.metadata.checkpoint_id, [item.number for item in first.completed]
+    # On a busy machine one more is complete between the savepoint and the end.
+    assert numbers == [number for number in range(1, numbers[-1] + 1) if number != own] and numbers[-1] >= own - 1
     assert all(one.millis < two.millis for one, two in pairwise(first.completed))
     assert first.retained() == [item.path for item in first.completed[-2:]]
     assert shared_files(first.retained()[0]) & shared_files(first.retained()[1])
-    saved = stateproc.open(savepoint, uids={"accounts", "changes"})
     assert stateproc.open(first.retained()[-1]).diff(saved).equal
     assert {state.name: len(state.to_arrow()) > 100 for state in saved["accounts"].states} == {
         "account": True,
@@ -45,7 +46,7 @@ def test_a_live_job_keeps_its_last_checkpoints_and_goes_on_from_what_is_left(tmp
 
     with LiveJob.start(root, restore=savepoint, **QUICK) as second:  # type: ignore[arg-type]
         assert second.job_id != first.job_id
-        assert second.wait_for_checkpoint(1).number > numbers[-1] + 1, "the savepoint has an id, too"
+        assert second.wait_for_checkpoint(1).number > own, "the savepoint has an id, too"
         second.kill()
         with pytest.raises(JobFailed, match="the JVM has ended"):
             second.wait_for_checkpoint(1000)
