@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from stateproc.query_plans.plan_file import PlanNode, row_type_types
@@ -26,6 +27,31 @@ def is_bounded(node: PlanNode) -> bool:
     """Whether rows leave the frame of an aggregate of OVER."""
     bounds = [group.get("lowerBound") for group in over_groups(node)]
     return any(not isinstance(one, dict) or one.get("kind") != "UNBOUNDED_PRECEDING" for one in bounds)
+
+
+def preceding(node: PlanNode) -> int | None:
+    """Return how many rows, or milliseconds, are in the frame of an aggregate of OVER before the current row.
+
+    None of a frame from the first row on, and of bounds that are no numbers of these, such as months.
+    """
+    groups = over_groups(node)
+    lower, upper = (groups[0].get(name) for name in ("lowerBound", "upperBound")) if len(groups) == 1 else (None, None)
+    kinds = [one.get("kind") if isinstance(one, dict) else None for one in (lower, upper)]
+    if kinds == ["CURRENT_ROW", "CURRENT_ROW"]:
+        return 0
+    constants, offset = node.items("overSpec", "constants"), lower.get("offset") if isinstance(lower, dict) else None
+    at = offset.get("inputIndex") if isinstance(offset, dict) else None
+    at = at - len(node.input()) if type(at) is int else -1
+    if kinds != ["BOUNDED_WINDOW", "CURRENT_ROW"] or not 0 <= at < len(constants):
+        return None
+    constant = constants[at] if isinstance(constants[at], dict) else {}
+    # Flink before 1.20 writes some numbers as text.
+    number = _NUMBER.fullmatch(str(constant.get("value")))
+    return None if number is None or _MONTHS.search(str(constant.get("type"))) else int(number[0])
+
+
+_NUMBER, _MONTHS = re.compile("[0-9]{1,18}"), re.compile("MONTH|YEAR")
+"""A number of rows or milliseconds, and intervals that are none of milliseconds."""
 
 
 def knows_frame(node: PlanNode) -> bool:

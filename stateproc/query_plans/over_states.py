@@ -28,13 +28,19 @@ Sources: the functions of org.apache.flink.table.runtime.operators.over, and Str
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from stateproc import types
 from stateproc.query_plans.aggregate_conversion import buffer_starts
 from stateproc.query_plans.aggregate_states import over_states
 from stateproc.query_plans.node_rules import aggregate_calls, counts_rows
-from stateproc.query_plans.over_aggregates import is_bounded, over_groups, over_order, over_time, timers_of_over
+from stateproc.query_plans.over_aggregates import (
+    is_bounded,
+    over_groups,
+    over_order,
+    over_time,
+    preceding,
+    timers_of_over,
+)
 from stateproc.query_plans.plan_file import PlanNode
 from stateproc.query_plans.state_parts import (
     CLEANUP,
@@ -83,29 +89,10 @@ def _frame(node: PlanNode, column: str, *, by_row_time: bool) -> Frame:
     (group,) = over_groups(node)
     if not is_bounded(node):
         return Frame(column, "accState", by_row_time, one_timer=timers_of_over(node) == 1)
-    before, is_rows = _preceding(node, group), group.get("isRows") is True
+    before, is_rows = preceding(node), group.get("isRows") is True
+    if before is None:
+        raise unsupported(node, "the bounds of its frame are no numbers of rows, or days, hours, minutes and seconds")
     starts = zip(buffer_starts(node), aggregate_calls(node), strict=False)
     count = next(start for start, call in starts if counts_rows(call))  # Frames that rows leave have such a call.
     rows, millis = (before + 1, None) if is_rows else (None, before)
     return Frame(column, "accState", by_row_time, rows, millis, count)
-
-
-def _preceding(node: PlanNode, group: dict[str, Any]) -> int:
-    """Return how many rows or milliseconds are before the current row."""
-    lower, upper = group.get("lowerBound"), group.get("upperBound")
-    kinds = [one.get("kind") if isinstance(one, dict) else None for one in (lower, upper)]
-    if kinds == ["CURRENT_ROW", "CURRENT_ROW"]:
-        return 0
-    constants, offset = node.items("overSpec", "constants"), lower.get("offset") if isinstance(lower, dict) else None
-    at = offset.get("inputIndex") if isinstance(offset, dict) else None
-    at = at - len(node.input()) if type(at) is int else -1
-    if kinds == ["BOUNDED_WINDOW", "CURRENT_ROW"] and 0 <= at < len(constants) and isinstance(constants[at], dict):
-        value, written = constants[at].get("value"), str(constants[at].get("type"))
-        is_number = type(value) is int or (isinstance(value, str) and value.isdecimal() and len(value) < _DIGITS)
-        if is_number and "MONTH" not in written and "YEAR" not in written and int(value) >= 0:
-            return int(value)
-    raise unsupported(node, "the bounds of its frame are no numbers of rows, or days, hours, minutes and seconds")
-
-
-_DIGITS = 19
-"""Of a BIGINT."""

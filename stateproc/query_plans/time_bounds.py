@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stateproc.query_plans.over_aggregates import OVER, over_groups, over_time
+from stateproc.query_plans.over_aggregates import OVER, over_groups, over_time, preceding
 from stateproc.query_plans.plan_file import PlanNode
 
 INTERVAL_JOIN = "stream-exec-interval-join"
@@ -54,20 +54,5 @@ def bounds_words(bounds: Bounds) -> str:
 def _range_of(node: PlanNode) -> int | None:
     """Return how many milliseconds a frame of OVER reaches back; None of other frames."""
     groups = over_groups(node) if node.kind == OVER else []
-    if len(groups) != 1 or groups[0].get("isRows") is not False or over_time(node) is None:
-        return None
-    lower, upper = groups[0].get("lowerBound"), groups[0].get("upperBound")
-    if not isinstance(lower, dict) or not isinstance(upper, dict) or upper.get("kind") != "CURRENT_ROW":
-        return None
-    if lower.get("kind") != "BOUNDED_WINDOW" or lower.get("isPreceding") is not True:
-        return None
-    offset = lower.get("offset")
-    at = offset.get("inputIndex") if isinstance(offset, dict) else None
-    constants = node.items("overSpec", "constants")
-    number = at - len(node.input()) if type(at) is int else -1
-    found = constants[number] if 0 <= number < len(constants) else None
-    value = found.get("value") if isinstance(found, dict) and "INTERVAL" in str(found.get("type")) else None
-    try:
-        return None if value is None else int(value)
-    except (TypeError, ValueError):
-        return None
+    is_range = len(groups) == 1 and groups[0].get("isRows") is False and over_time(node) is not None
+    return preceding(node) or None if is_range else None

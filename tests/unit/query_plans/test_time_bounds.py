@@ -110,3 +110,14 @@ def test_another_number_of_rows_is_another_frame(number: int) -> None:
     for before, after in ((3, 1), (1, 3)):
         with pytest.raises(InvalidOption, match=f"would begin without state: {number}_over-aggregate"):
             writer().evolve(bounded(number, -before), bounded(number, -after), emitted="keep")
+
+
+@pytest.mark.parametrize("number", FRAMES)
+def test_months_are_no_milliseconds(number: int) -> None:
+    """A day is less than a month, whose number is 1."""
+    days, months = bounded(number, -86_400_000), bounded(number, -1)
+    for node in months["nodes"]:
+        for constant in node.get("overSpec", {}).get("constants", []):
+            constant["type"] = "INTERVAL MONTH(2) NOT NULL"
+    with pytest.raises(InvalidOption, match=f"would begin without state: {number}_over-aggregate"):
+        writer().evolve(days, months, emitted="keep")
