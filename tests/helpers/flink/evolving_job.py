@@ -72,6 +72,12 @@ class EvolvingJob:
         feed(self, 1, second)
         self.do(*(self.run("new", to, f"new-{form}", self.path(f"evolved-{form}")) for form, to in SOURCES.items()))
 
+    def error_without_evolve(self, feed: Callable[..., None], second: Any) -> str:
+        """Run the new query from the savepoint of the old one as it is; return why Flink does not."""
+        feed(self, 1, second)
+        self.do(self.run("new", "hashmap", "untouched", self.snapshot("canonical")))
+        return Path(self.path("untouched.error")).read_text()
+
     def check(self, sinks: Collection[str], shown: Callable[..., object] | None = None) -> None:
         """Fail unless sinks have what the new query prints of all rows; `shown`: what of the changes of a sink."""
         shown = shown or (lambda name, *changes: table(*changes))
