@@ -1,5 +1,6 @@
 package continuing;
 
+import fixtures.Cluster;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
@@ -15,7 +16,6 @@ import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.jobgraph.SavepointRestoreSettings;
 import org.apache.flink.runtime.jobmaster.JobResult;
 import org.apache.flink.runtime.minicluster.MiniCluster;
-import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.types.Row;
 
@@ -32,22 +32,10 @@ public final class Continuing {
 
     public static void main(String[] arguments) throws Exception {
         Path root = Paths.get(arguments[0]);
-        Configuration configuration = new Configuration();
-        configuration.setString("rest.bind-port", "0-65000");
-        configuration.setString("taskmanager.memory.network.min", "64mb");
-        configuration.setString("taskmanager.memory.network.max", "64mb");
-        configuration.setString("taskmanager.memory.managed.size", "256mb");
-        MiniClusterConfiguration cluster =
-                new MiniClusterConfiguration.Builder()
-                        .setConfiguration(configuration)
-                        .setNumTaskManagers(1)
-                        .setNumSlotsPerTaskManager(PARALLELISM)
-                        .build();
         List<String> told;
         String ending = ".jsonl";
-        try (MiniCluster flink = new MiniCluster(cluster)) {
-            flink.start();
-            told = run(flink, Arrays.copyOfRange(arguments, 1, arguments.length), root);
+        try {
+            told = run(Cluster.get(), Arrays.copyOfRange(arguments, 1, arguments.length), root);
         } catch (Exception | LinkageError refused) {
             told = causes(refused);
             ending = ".error";

@@ -1,7 +1,9 @@
 package planned;
 
+import fixtures.Cluster;
 import java.io.FileOutputStream;
 import java.io.PrintStream;
+import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -9,10 +11,11 @@ import java.nio.file.Paths;
 import java.util.Collections;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.JobStatus;
 import org.apache.flink.configuration.Configuration;
-import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.table.api.PlanReference;
 import org.apache.flink.table.api.bridge.java.StreamStatementSet;
@@ -36,7 +39,8 @@ public final class Evolving {
         for (String line : Files.readAllLines(Paths.get(arguments[0]))) {
             String[] parts = line.split("\t");
             if (parts[0].equals("compile")) {
-                Tables tables = tables(parts[1], environment("hashmap", "-"));
+                Configuration configuration = configuration("hashmap", "-");
+                Tables tables = tables(parts[1], StreamExecutionEnvironment.getExecutionEnvironment(configuration), true);
                 numberFromOne(tables.environment);
                 String plan = tables.all.compilePlan().asJsonString();
                 Files.write(Paths.get(parts[2]), plan.getBytes(StandardCharsets.UTF_8));
@@ -59,42 +63,46 @@ public final class Evolving {
     }
 
     private static void run(String[] parts) throws Exception {
-        Tables tables = tables(parts[2], environment(parts[3], parts[5]));
+        MiniCluster flink = Cluster.get();
+        URI rest = flink.getRestAddress().get();
+        Configuration configuration = configuration(parts[3], parts[5]);
+        StreamExecutionEnvironment env =
+                StreamExecutionEnvironment.createRemoteEnvironment(rest.getHost(), rest.getPort(), configuration);
+        Tables tables = tables(parts[2], env, false);
         RowsSource.PLANNED.set(0);
         RowsSource.ENDED.set(0);
-        JobClient job =
-                tables.environment.loadPlan(PlanReference.fromFile(Paths.get(parts[1]))).execute().getJobClient().get();
-        long limit = System.currentTimeMillis() + LIMIT;
-        while (RowsSource.ENDED.get() < RowsSource.PLANNED.get()) {
-            JobStatus status;
-            try {
-                status = job.getJobStatus().get();
-            } catch (IllegalStateException down) {
-                // The cluster ends with a job that fails, which says why.
-                job.getJobExecutionResult().get(1, TimeUnit.SECONDS);
-                throw down;
+        PlanReference plan = PlanReference.fromFile(Paths.get(parts[1]));
+        JobID job = tables.environment.loadPlan(plan).execute().getJobClient().get().getJobID();
+        try {
+            long limit = System.currentTimeMillis() + LIMIT;
+            while (RowsSource.ENDED.get() < RowsSource.PLANNED.get()) {
+                JobStatus status = flink.getJobStatus(job).get();
+                if (status.isGloballyTerminalState()) {
+                    flink.requestJobResult(job).get().toJobExecutionResult(Evolving.class.getClassLoader());
+                }
+                if (System.currentTimeMillis() > limit || status.isGloballyTerminalState()) {
+                    throw new IllegalStateException("the job is " + status);
+                }
+                Thread.sleep(20);
             }
-            if (System.currentTimeMillis() > limit || status.isGloballyTerminalState()) {
-                job.getJobExecutionResult().get(1, TimeUnit.SECONDS);
-                throw new IllegalStateException("the job is " + status);
+            // What the sources emitted is with the sinks before a savepoint's barrier.
+            Path taken = Paths.get(parts[6].equals("-") ? parts[4] + ".last" : parts[6]);
+            savepoint(flink, job, taken, parts[4] + ".native", SavepointFormatType.NATIVE);
+            if (!parts[6].equals("-")) {
+                savepoint(flink, job, taken, parts[4] + ".canonical", SavepointFormatType.CANONICAL);
             }
-            Thread.sleep(20);
+        } finally {
+            Cluster.end(job);
         }
-        // What the sources emitted is with the sinks before a savepoint's barrier.
-        Path taken = Paths.get(parts[6].equals("-") ? parts[4] + ".last" : parts[6]);
-        savepoint(job, taken, parts[4] + ".native", SavepointFormatType.NATIVE);
-        if (!parts[6].equals("-")) {
-            savepoint(job, taken, parts[4] + ".canonical", SavepointFormatType.CANONICAL);
-        }
-        job.cancel().get(LIMIT, TimeUnit.MILLISECONDS);
     }
 
-    private static void savepoint(JobClient job, Path folder, String file, SavepointFormatType format) throws Exception {
+    private static void savepoint(MiniCluster flink, JobID job, Path folder, String file, SavepointFormatType format)
+            throws Exception {
         String target = Files.createDirectories(folder).toUri().toString();
         long limit = System.currentTimeMillis() + LIMIT;
         while (true) {
             try {
-                String taken = job.triggerSavepoint(target, format).get(LIMIT, TimeUnit.MILLISECONDS);
+                String taken = flink.triggerSavepoint(job, target, false, format).get(LIMIT, TimeUnit.MILLISECONDS);
                 String path = new org.apache.flink.core.fs.Path(taken).getPath();
                 Files.write(Paths.get(file), Collections.singletonList(path));
                 return;
@@ -109,25 +117,21 @@ public final class Evolving {
         }
     }
 
-    private static StreamExecutionEnvironment environment(String backend, String savepoint) {
+    private static Configuration configuration(String backend, String savepoint) {
         Configuration configuration = new Configuration();
-        configuration.setString("rest.bind-port", "0-65000");
+        configuration.setString("parallelism.default", "1");
+        configuration.setString("pipeline.max-parallelism", "128");
         configuration.setString("restart-strategy.type", "none");
         configuration.setString("state.backend.type", backend);
         // As Flink 1.15 and 1.16 call them.
         configuration.setString("restart-strategy", "none");
         configuration.setString("state.backend", backend);
-        configuration.setString("taskmanager.memory.network.min", "128mb");
-        configuration.setString("taskmanager.memory.network.max", "128mb");
-        configuration.setString("taskmanager.memory.managed.size", "128mb");
         configuration.setString("table.local-time-zone", "UTC");
         if (!savepoint.equals("-")) {
             configuration.setString("execution.state-recovery.path", savepoint);
             configuration.setString("execution.savepoint.path", savepoint);
         }
-        StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(1, configuration);
-        env.setMaxParallelism(128);
-        return env;
+        return configuration;
     }
 
     /** Nodes of plans are numbered on and on by a JVM, whichever plan they are of. */
@@ -138,7 +142,8 @@ public final class Evolving {
                 .invoke(null);
     }
 
-    private static Tables tables(String script, StreamExecutionEnvironment env) throws Exception {
+    /** With the statements that fill sinks, or without: what they are is in the plan. */
+    private static Tables tables(String script, StreamExecutionEnvironment env, boolean withInserts) throws Exception {
         Tables made = new Tables();
         made.environment = StreamTableEnvironment.create(env);
         made.all = made.environment.createStatementSet();
@@ -148,7 +153,9 @@ public final class Evolving {
                 String[] setting = statement.split("'", -1);
                 made.environment.getConfig().set(setting[1], setting[3]);
             } else if (statement.startsWith("INSERT")) {
-                made.all.addInsertSql(statement);
+                if (withInserts) {
+                    made.all.addInsertSql(statement);
+                }
             } else if (!statement.trim().isEmpty()) {
                 made.environment.executeSql(statement);
             }

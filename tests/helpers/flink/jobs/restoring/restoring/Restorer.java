@@ -1,5 +1,6 @@
 package restoring;
 
+import fixtures.Cluster;
 import fixtures.Json;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -12,12 +13,10 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.apache.flink.api.common.JobID;
-import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.jobmaster.JobResult;
 import org.apache.flink.runtime.minicluster.MiniCluster;
-import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
 /**
@@ -35,32 +34,18 @@ public final class Restorer {
     public static void main(String[] arguments) throws Exception {
         List<Spec> specs = Spec.read(new String(Files.readAllBytes(Paths.get(arguments[0])), "UTF-8"));
         Path root = Paths.get(arguments[1]);
-        int slots = specs.stream().flatMap(spec -> spec.parallelisms.stream()).max(Integer::compare).orElse(1);
-        Configuration configuration = new Configuration();
-        configuration.setString("rest.bind-port", "0-65000");
-        configuration.setString("taskmanager.memory.network.min", "128mb");
-        configuration.setString("taskmanager.memory.network.max", "128mb");
-        configuration.setString("taskmanager.memory.managed.size", "256mb");
-        MiniClusterConfiguration cluster =
-                new MiniClusterConfiguration.Builder()
-                        .setConfiguration(configuration)
-                        .setNumTaskManagers(1)
-                        .setNumSlotsPerTaskManager(slots)
-                        .build();
-        try (MiniCluster flink = new MiniCluster(cluster)) {
-            flink.start();
-            for (Spec spec : specs) {
-                long start = System.currentTimeMillis();
-                Path home = Files.createDirectories(root.resolve(spec.name));
-                write(home.resolve("header"), () -> headers(spec));
-                for (String backend : spec.backends) {
-                    for (int parallelism : spec.parallelisms) {
-                        Path path = home.resolve(backend + "-" + parallelism);
-                        write(path, () -> run(flink, spec, backend, parallelism, path));
-                    }
+        MiniCluster flink = Cluster.get();
+        for (Spec spec : specs) {
+            long start = System.currentTimeMillis();
+            Path home = Files.createDirectories(root.resolve(spec.name));
+            write(home.resolve("header"), () -> headers(spec));
+            for (String backend : spec.backends) {
+                for (int parallelism : spec.parallelisms) {
+                    Path path = home.resolve(backend + "-" + parallelism);
+                    write(path, () -> run(flink, spec, backend, parallelism, path));
                 }
-                System.out.println(spec.name + " " + (System.currentTimeMillis() - start) + " ms");
             }
+            System.out.println(spec.name + " " + (System.currentTimeMillis() - start) + " ms");
         }
     }
 
