@@ -41,6 +41,7 @@ from stateproc.serializers.table.collections import NULL_VALUE
 from stateproc.serializers.table.java_streams import MAP_VIEW, java_type
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RawValue, RowData
+from stateproc.serializers.table.type_text import parse_sql_type
 from stateproc.types import RowData as row_data
 
 _STATES = {GROUPS: "accState", WINDOWS: "window-aggs"}
@@ -390,13 +391,23 @@ def buffer_types(node: PlanNode, call: Any, *, retracts: bool = False) -> list[L
         raise _unknown(node, call)
     result = written.removesuffix(" NOT NULL")
     if function == "AVG":
-        if result not in (*_WHOLE, *_FLOATING):
-            raise _unknown(node, call)
-        return [_sql("BIGINT" if result in _WHOLE else "DOUBLE"), _sql("BIGINT")]
+        return [_sum_of_average(node, call, result), _sql("BIGINT")]
     if function in ("MIN", "MAX") and result.startswith("VARCHAR("):
         result = "STRING"  # StringMinAggFunction and StringMaxAggFunction, of text of any length
     own = _sql("BIGINT" if function == "COUNT" else result)
     return [own, _sql("BIGINT")] if function == "SUM" and retracts else [own]
+
+
+def _sum_of_average(node: PlanNode, call: Any, result: str) -> LogicalType:
+    """Return the type of the sum that AVG keeps: of decimals with the scale of the column, not of the result."""
+    if result in (*_WHOLE, *_FLOATING):
+        return _sql("BIGINT" if result in _WHOLE else "DOUBLE")
+    types, over = call_columns(node)[1], call.get("argList") or []
+    written = types[over[0]] if len(over) == 1 and over[0] < len(types) else None
+    column = parse_sql_type(written) if isinstance(written, str) else None
+    if column is None or column.kind != "DECIMAL":
+        raise _unknown(node, call)
+    return _sql(f"DECIMAL({_MOST_DIGITS}, {column.scale})")
 
 
 def _beginning(node: PlanNode, number: int) -> Iterator[tuple[LogicalType, str]]:

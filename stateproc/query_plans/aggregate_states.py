@@ -85,7 +85,7 @@ _JSON_OBJECTS = {"JSON_OBJECTAGG_NULL_ON_NULL": "", "JSON_OBJECTAGG_ABSENT_ON_NU
 """Functions of JSON objects → what stands for null in their maps; None if it is left out."""
 _JSON_ARRAYS = ("JSON_ARRAYAGG_NULL_ON_NULL", "JSON_ARRAYAGG_ABSENT_ON_NULL")
 _APPENDED = _IN_WINDOWS | {"COLLECT", "ARRAY_AGG", *_JSON_OBJECTS, *_JSON_ARRAYS}
-_TAKEN_BACK = _APPENDED - {"SUM0"}
+_TAKEN_BACK = _APPENDED
 """Functions that are filled: over rows that are only added, and over rows that may be taken back."""
 _IGNORE_NULL = frozenset({"COUNT", "SUM", "SUM0", "MIN", "MAX", "AVG"})
 """Of these, those that can have DISTINCT in OVER."""

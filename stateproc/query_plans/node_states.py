@@ -8,6 +8,7 @@
     join                  left-records, right-records, see below
     sink                  values: the rows of each primary key, in a list; the last one is that of the sink's table
     OVER                  see over_states
+    interval join         see timed_joins
 
 The rows of a join's input are a value where the join's key contains a unique key of the input, values of a map where
 the input has another unique key, else keys of a map with the number of their occurrences. Where a row is emitted
@@ -39,6 +40,7 @@ from stateproc.query_plans.state_parts import (
     ASSOCIATIONS,
     COUNT,
     ROWS,
+    SIDES,
     Always,
     Column,
     NodeState,
@@ -48,9 +50,12 @@ from stateproc.query_plans.state_parts import (
     Windows,
     beside,
     input_rows,
+    join_key,
     picked,
     unsupported,
 )
+from stateproc.query_plans.time_bounds import INTERVAL_JOIN
+from stateproc.query_plans.timed_joins import interval_states
 
 
 def node_states(plan: CompiledPlan, uid: str) -> tuple[NodeState, ...]:
@@ -72,7 +77,7 @@ def node_states(plan: CompiledPlan, uid: str) -> tuple[NodeState, ...]:
         raise unsupported(node, f"with {_ASYNC} it has states of another kind")
     if plan.flink_version.startswith("1.15") and states is _rank:
         raise unsupported(node, "Flink 1.15 has other states for it")
-    if states in (window_states, group_window_states, frame_states):  # What windows and frames keep goes with them.
+    if states in _BY_TIME:  # What windows and frames keep goes with them.
         found_states = tuple(replace(state, ttl=False) for state in states(node))
         keeps = isinstance(found_states[0].slices, Windows) and found_states[0].slices.restores_watermark
         if keeps and plan.flink_version[:4] in _BEFORE_SESSIONS:
@@ -92,6 +97,7 @@ def _stateful(node: PlanNode) -> str | None:
     return rule.transformation if rule is not None and keeps_rows else None
 
 
+_BY_TIME = (window_states, group_window_states, frame_states, interval_states)
 _BEFORE_SESSIONS = ("1.15", "1.16", "1.17", "1.18", "1.19")
 _ASYNC = "table.exec.async-state.enabled"
 
@@ -140,11 +146,8 @@ def _join(node: PlanNode) -> Iterable[NodeState]:
     kind = node.at("joinSpec", "joinType")
     if not isinstance(kind, str) or kind not in OUTER:
         raise unsupported(node, f"a join of the type {kind!r}")
-    # Both sides have the key of the left one.
-    key_types = picked(node, input_rows(node), node.items("joinSpec", "leftKeys")).types
-    for index, side in enumerate(("left", "right")):
-        rows = input_rows(node, index)
-        key = Record(picked(node, rows, node.items("joinSpec", f"{side}Keys")).columns, key_types)
+    for index, side in enumerate(SIDES):
+        rows, key = input_rows(node, index), join_key(node, index, "joinSpec")
         unique = [*node.items(f"{side}UpsertKeys"), *node.items(f"{side}UniqueKeys")]  # The latter in Flink 1.15.
         map_key, kept = _kept_by(rows, [picked(node, rows, one) for one in unique], key)
         if OUTER[kind][index]:
@@ -199,6 +202,7 @@ _STATES: Mapping[str, Callable[[PlanNode], Iterable[NodeState]]] = {
     "stream-exec-sort-limit": _rank,
     "stream-exec-limit": _rank,
     "stream-exec-join": _join,
+    INTERVAL_JOIN: interval_states,
     SINK: _sink,
     OVER: frame_states,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.runtime.streaming import TimeWindow
 from stateproc.serializers.table.java_streams import is_view
 from stateproc.serializers.table.logical_types import LogicalType
+from stateproc.serializers.table.serializers import RowData
 
 PROCTIME = "PROCTIME"
 MOST_ELEMENTS = 2**31 - 1
@@ -45,6 +46,7 @@ class Record:
         empty: The fields that are arrays without elements in all rows.
         always: The fields that are the same in all rows, with their value.
         rows: The fields that are rows, by their column: that of the row's first field, if rows give it.
+        held: The types of values, where these may be null although `types` are NOT NULL.
     """
 
     columns: tuple[str, ...]
@@ -54,6 +56,7 @@ class Record:
     empty: frozenset[str] = frozenset()
     always: Mapping[str, int | str | None] = field(default_factory=dict)
     rows: Mapping[str, Record] = field(default_factory=dict)
+    held: tuple[LogicalType, ...] = ()
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -82,7 +85,8 @@ class Record:
     @property
     def serializer(self) -> Serializer:
         """RowDataSerializer."""
-        return types.RowData([(f"f{at}", type_) for at, type_ in enumerate(self.types)])
+        made = types.RowData([(f"f{at}", type_) for at, type_ in enumerate(self.types)])
+        return replace(made, held=self.held) if isinstance(made, RowData) and self.held else made
 
 
 @dataclass(frozen=True)
@@ -129,15 +133,25 @@ class Seen:
 
 @dataclass(frozen=True)
 class Rows:
-    """An array of rows in a column, neither null nor empty; fields that are null in state need not be there."""
+    """An array of rows in a column, neither null nor empty; fields that are null in state need not be there.
+
+    ``mark``: what is beside each row, in a tuple: a field of the structs that is never null, or a constant.
+    """
 
     name: str
     row: Record
+    mark: Column | Always | None = None
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The fields that the structs have."""
+        return (*self.row.given, *([self.mark.name] if isinstance(self.mark, Column) else []))
 
     @property
     def serializer(self) -> Serializer:
         """ListSerializer."""
-        return types.List(types.RowData(zip(self.row.columns, self.row.types, strict=True)))
+        row = types.RowData(zip(self.row.columns, self.row.types, strict=True))
+        return types.List(row if self.mark is None else types.Tuple(row, self.mark.serializer))
 
 
 @dataclass(frozen=True)
@@ -220,6 +234,7 @@ class NodeState:
         split: This column.
         slices: What its namespaces are, of windows.
         frame: Which rows it keeps, of OVER.
+        waiting: Which rows it keeps, of joins by time.
         is_derived: Whether it follows from other states of its operator, so that no rows fill it.
         is_list: Whether it is a list; its value is the array of its elements.
         is_empty: Whether it has no rows: what was taken back before it was there.
@@ -234,6 +249,7 @@ class NodeState:
     split: str | None = None
     slices: Slices | Windows | None = None
     frame: Frame | None = None
+    waiting: Waiting | None = None
     is_derived: bool = False
     is_list: bool = False
     is_empty: bool = False
@@ -350,6 +366,25 @@ class Frame:
         return max(now + 1, 0)
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """Which rows a join by time keeps.
+
+    Attributes:
+        column: The column of the times of rows.
+        by_row_time: Whether it is the watermark that says which rows are dropped, and not the clock.
+        timer: The column of `NodeState.is_derived` with the time of a key's timer.
+        reach: How long after its time a row may have a partner, in milliseconds.
+        due: How long after the first time of a key's rows its timer is.
+    """
+
+    column: str
+    by_row_time: bool
+    timer: str
+    reach: int
+    due: int
+
+
 LAST, NUMBER, CLEANUP, EARLIEST = "last", "number", "cleanup", "earliest"
 """Columns of `NodeState.is_derived`, of each key of OVER: the last time that was computed, how many rows are in the
 frame, when the state is dropped, and the first time of a row."""
@@ -388,6 +423,28 @@ def picked(node: PlanNode, rows: Record, positions: Any) -> Record:
     types_ = dict(zip(rows.columns, rows.types, strict=True))
     chosen = node.chosen(rows.columns, positions)
     return Record(chosen, tuple(types_[name] for name in chosen))
+
+
+def join_key(node: PlanNode, index: int, *spec: str) -> Record:
+    """Return the key of a join, of the columns of one input; it has the types of those of the left one.
+
+    What is NOT NULL there may be null on the right: rows of both have the operator's key, and its serializer.
+
+    Args:
+        node: The node.
+        index: The number of the input.
+        spec: Where the node says by which columns it joins.
+    """
+    keys = [picked(node, input_rows(node, at), node.items(*spec, f"{side}Keys")) for at, side in enumerate(SIDES)]
+    left, right = (key.types for key in keys)
+    if len(left) != len(right):
+        raise node.error(f"it joins {len(left)} columns with {len(right)}")
+    held = tuple(replace(own, nullable=own.nullable or other.nullable) for own, other in zip(left, right, strict=True))
+    return Record(keys[index].columns, left, held=held)
+
+
+SIDES = ("left", "right")
+"""The inputs of a join."""
 
 
 def beside(rows: Record, name: str) -> str:

@@ -1,6 +1,7 @@
 """Say which states the operator of a node registers, with the types of keys, namespaces and values, by the plan alone.
 
-What rows fill has its types from `node_states`, which says of each field what it is made of. Here are the others:
+What rows fill has its types from `node_states`, which says of each field what it is made of. Here are the others, and
+those of joins and OVER by time:
 
     aggregate over groups     accState, with views whose accumulators rows do not fill
     aggregate over windows    window-aggs; of sessions session-window-mapping; previous-aggs where results are updated
@@ -41,6 +42,7 @@ from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_typ
 from stateproc.query_plans.plan_tables import SINK, primary_key, sink_columns
 from stateproc.query_plans.row_conversion import column_type
 from stateproc.query_plans.state_parts import Record, input_columns, input_rows, picked, unsupported
+from stateproc.query_plans.time_bounds import INTERVAL_JOIN
 from stateproc.serializers import Serializer
 from stateproc.serializers.java.collections import MapOf
 from stateproc.serializers.runtime.cep import EVENT_ID, Lockable
@@ -116,8 +118,9 @@ def operator_types(plan: CompiledPlan, uid: str) -> OperatorTypes:
         if node is None or own is None or node.at("configuration", _ASYNC) == "true" or _is_old(plan, node):
             raise
         return own(node)
-    if node is not None and node.kind == OVER:  # Whether states of OVER have a time to live, its plan does not say.
-        return _over(node)
+    # Whether states of OVER have a time to live, its plan does not say; rows of a time are those of their input.
+    if node is not None and node.kind in (OVER, INTERVAL_JOIN):
+        return _TYPES[node.kind](node)
     slices = states[0].slices
     namespace = NO_NAMESPACE if slices is None else slices.namespace.serializer
     found = [
@@ -501,8 +504,8 @@ _TYPES: Mapping[str, _Types] = {
     "stream-exec-window-aggregate": _window_aggregate,
     "stream-exec-global-window-aggregate": _window_aggregate,
     "stream-exec-group-window-aggregate": _group_window_aggregate,
-    "stream-exec-over-aggregate": _over,
-    "stream-exec-interval-join": _interval_join,
+    OVER: _over,
+    INTERVAL_JOIN: _interval_join,
     "stream-exec-temporal-join": _temporal_join,
     "stream-exec-window-join": _window_join,
     "stream-exec-multi-join": _multi_join,

@@ -9,7 +9,7 @@ Sources: the functions of org.apache.flink.table.runtime.operators.over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -50,16 +50,32 @@ def kept_rows(frame: Any, of: Frame, watermark: int | None) -> Any:
         InvalidRows: A time is null, or before the first that Flink knows. Spark has an error of its own, when it
             computes the rows.
     """
-    check_time(frame, of.column, "inputState", "the time of rows")
     # Without an earlier time that was computed, Flink takes it for 0.
-    least, after = (1 if of.is_bounded and of.by_row_time else -NEVER), _kept_after(of, watermark)
-    if is_spark(frame):
-        from stateproc.writers.bootstrap.spark_over import rows_after  # Lazy: only where Spark is imported.
+    least = 1 if of.is_bounded and of.by_row_time else -NEVER
+    return rows_after(frame, of.column, "inputState", least, _kept_after(of, watermark))
 
-        return rows_after(frame, of.column, least, after)
+
+def rows_after(frame: Any, name: str, state: str, least: int, after: int) -> Any:
+    """Return the rows whose times are after another, with their times in milliseconds.
+
+    Args:
+        frame: The rows.
+        name: The column of times.
+        state: The state that they fill, for errors.
+        least: The first time that rows can have.
+        after: The other time.
+
+    Raises:
+        NotFound, InvalidRows: As `kept_rows` says.
+    """
+    check_time(frame, name, state, "the time of rows")
+    if is_spark(frame):
+        from stateproc.writers.bootstrap import spark_over  # Lazy: only where Spark is imported.
+
+        return spark_over.rows_after(frame, name, least, after)
     names = list(columns_of(frame).names)  # type: ignore[union-attr]
-    empty = pa.RecordBatch.from_arrays([pa.nulls(0, column_type(frame, name, "").arrow) for name in names], names)
-    found = [_kept(batch, of.column, least, after) for batch in (empty, *arrow_batches(frame, names))]
+    empty = pa.RecordBatch.from_arrays([pa.nulls(0, column_type(frame, one, "").arrow) for one in names], names)
+    found = [_kept(batch, name, least, after) for batch in (empty, *arrow_batches(frame, names))]
     return pa.Table.from_batches(found)
 
 
@@ -119,35 +135,52 @@ def add_derived(
 
 def _totals(rows: pa.Table, accumulators: pa.Table, of: Frame, now: int, key: Record) -> pa.Table:
     """Return a row per key with the columns of derived states."""
-    wanted = key.serializer.layout(LayoutContext()).arrow_type
+    wanted = key_type(key)
     parts = [*_of_rows(rows, now, wanted), *([] if of.count is None else _of_accumulators(accumulators, of, wanted))]
-    names = [f"k{at}" for at in range(wanted.num_fields)] or ["k"]
-    long = pa.int64()
-    schema = pa.schema(
-        [
-            *((name, wanted.field(at).type if len(key.columns) else long) for at, name in enumerate(names)),
-            *((name, long) for name in (LAST, _LATEST, EARLIEST, NUMBER, _COUNTED)),
-        ]
-    )
-    flat = pa.Table.from_batches([pa.RecordBatch.from_arrays(one, schema.names) for one in parts], schema)
-    how = [(LAST, "max"), (_LATEST, "max"), (EARLIEST, "min"), (NUMBER, "sum"), (_COUNTED, "sum")]
-    try:
-        once = flat.group_by(names, use_threads=False).aggregate(how)
-    except pa.ArrowNotImplementedError as error:
-        raise InvalidOption(
-            f"rows of OVER, by keys of the types {', '.join(str(type_) for type_ in schema.types[: len(names)])}",
-            advice="give the rows as a DataFrame of Spark, or let the operator begin without state",
-        ) from error
-    found = {name: once.column(f"{name}_{word}").combine_chunks() for name, word in how}
-    fields = [once.column(name).combine_chunks() for name in names][: len(key.columns)]
+    how = {LAST: "max", _LATEST: "max", EARLIEST: "min", NUMBER: "sum", _COUNTED: "sum"}
+    fields, found = by_key(parts, wanted, how, "rows of OVER,")
     _check(found, fields, of, key)
-    made = {KEY: _keys(fields, len(once)), LAST: found[LAST], EARLIEST: found[EARLIEST]}
+    made = {KEY: keys_of(fields, len(found[LAST])), LAST: found[LAST], EARLIEST: found[EARLIEST]}
     number = numbers_of(found[NUMBER])
     made[NUMBER] = values_array(number, number == 0)
     if of.millis is not None:
         latest = found[_LATEST]
         made[CLEANUP] = values_array(numbers_of(latest) + of.cleanup, null_rows(latest))
     return pa.table(made)
+
+
+def key_type(key: Record) -> pa.StructType:
+    """Return the Arrow type of keys."""
+    return key.serializer.layout(LayoutContext()).arrow_type
+
+
+def by_key(
+    parts: Iterable[list[pa.Array]], wanted: pa.StructType, how: Mapping[str, str], what: str
+) -> tuple[list[pa.Array], dict[str, pa.Array]]:
+    """Return the fields of keys, each once, and aggregates of BIGINT for each key.
+
+    Args:
+        parts: Batches: the columns of `flat_keys`, and those that are aggregated.
+        wanted: The type of keys.
+        how: The columns that are aggregated, in their order, and Arrow's function for each.
+        what: What the rows are, for errors.
+
+    Raises:
+        InvalidOption: Arrow does not group by keys of this type.
+    """
+    names = [f"k{at}" for at in range(wanted.num_fields)] or ["k"]
+    types_ = [field.type for field in wanted] or [pa.int64()]
+    schema = pa.schema([*zip(names, types_, strict=True), *((name, pa.int64()) for name in how)])
+    flat = pa.Table.from_batches([pa.RecordBatch.from_arrays(one, schema.names) for one in parts], schema)
+    try:
+        once = flat.group_by(names, use_threads=False).aggregate(list(how.items()))
+    except pa.ArrowNotImplementedError as error:
+        raise InvalidOption(
+            f"{what} by keys of the types {', '.join(map(str, types_))}",
+            advice="give the rows as a DataFrame of Spark, or let the operator begin without state",
+        ) from error
+    found = {name: once.column(f"{name}_{word}").combine_chunks() for name, word in how.items()}
+    return [once.column(name).combine_chunks() for name in names][: wanted.num_fields], found
 
 
 def _of_rows(rows: pa.Table, now: int, wanted: pa.StructType) -> Iterator[list[pa.Array]]:
@@ -157,7 +190,7 @@ def _of_rows(rows: pa.Table, now: int, wanted: pa.StructType) -> Iterator[list[p
         waits, time = times > now, batch.column(MAP_KEY)
         number = np.where(waits, 0, lengths)
         zeros = values_array(np.zeros(len(batch), np.int64))
-        yield [*_flat_keys(batch, wanted), values_array(times, waits), time, time, values_array(number), zeros]
+        yield [*flat_keys(batch, wanted), values_array(times, waits), time, time, values_array(number), zeros]
 
 
 def _of_accumulators(accumulators: pa.Table, of: Frame, wanted: pa.StructType) -> Iterator[list[pa.Array]]:
@@ -165,10 +198,10 @@ def _of_accumulators(accumulators: pa.Table, of: Frame, wanted: pa.StructType) -
         counts = batch.column(VALUE).field(of.count)
         none = pa.nulls(len(batch), pa.int64())
         zeros = values_array(np.zeros(len(batch), np.int64))
-        yield [*_flat_keys(batch, wanted), none, none, none, zeros, as_type(counts, pa.int64())]
+        yield [*flat_keys(batch, wanted), none, none, none, zeros, as_type(counts, pa.int64())]
 
 
-def _flat_keys(batch: pa.RecordBatch, wanted: pa.StructType) -> list[pa.Array]:
+def flat_keys(batch: pa.RecordBatch, wanted: pa.StructType) -> list[pa.Array]:
     """Return the fields of keys, of one type wherever they come from; without any a constant."""
     if not wanted.num_fields:
         return [values_array(np.zeros(len(batch), np.int64))]
@@ -181,7 +214,7 @@ def _flat_keys(batch: pa.RecordBatch, wanted: pa.StructType) -> list[pa.Array]:
         raise InvalidRows(text, advice="cast the column") from error
 
 
-def _keys(fields: list[pa.Array], n: int) -> pa.Array:
+def keys_of(fields: list[pa.Array], n: int) -> pa.Array:
     types_ = [pa.field(f"f{at}", column.type) for at, column in enumerate(fields)]
     return pa.Array.from_buffers(pa.struct(types_), n, [None], children=fields)
 
@@ -218,7 +251,7 @@ def _timers(rows: pa.Table, totals: pa.Table, of: Frame, now: int) -> pa.Table:
     wanted, found = totals.schema.field(KEY).type, []
     for batch in rows.to_batches():
         waits = values_array(numbers_of(batch.column(MAP_KEY)) > now)
-        keys = _keys(_flat_keys(batch, wanted)[: wanted.num_fields], len(batch))
+        keys = keys_of(flat_keys(batch, wanted)[: wanted.num_fields], len(batch))
         found.append(pa.RecordBatch.from_arrays([keys, batch.column(MAP_KEY)], [KEY, TIMESTAMP]).filter(waits))
     timers = pa.Table.from_batches(found, pa.schema([(KEY, wanted), (TIMESTAMP, pa.int64())]))
     if of.millis is None:

@@ -151,10 +151,10 @@ def _check_fields(column: ColumnType, part: Rows, state: str) -> None:
         raise InvalidOption(
             f"column '{part.name}' is {column.text}, where an array of structs is needed, a row each",
             where=Where(state=state),
-            advice=f"give structs with the fields {', '.join(part.row.given)}",
+            advice=f"give structs with the fields {', '.join(part.given)}",
         )
     names = [name for name, _ in element.fields]
-    for name in part.row.given:
+    for name in part.given:
         if name not in names:
             raise not_found(f"field in the rows of column '{part.name}'", name, names).at(state=state)
 
@@ -166,8 +166,11 @@ def _rows(part: Rows, batch: pa.RecordBatch) -> pa.Array:
     if items.null_count:
         entry = np.searchsorted(offsets, np.flatnonzero(null_rows(items))[:1], side="right") - 1
         _refuse(np.arange(len(batch)) == entry, batch.column(part.name), f"column '{part.name}' cannot have null rows")
-    found = [_field(part.row, name, pa.RecordBatch.from_struct_array(items)) for name in part.row.columns]
-    return list_of(offsets, pa.StructArray.from_arrays(found, list(part.row.columns)))
+    rows = pa.RecordBatch.from_struct_array(items)
+    found = pa.StructArray.from_arrays([_field(part.row, name, rows) for name in part.row.columns], part.row.columns)
+    if part.mark is not None:
+        found = pa.StructArray.from_arrays([found, _array(part.mark, rows)], ["f0", "f1"])
+    return list_of(offsets, found)
 
 
 def _field(part: Record, name: str, batch: pa.RecordBatch) -> pa.Array:

@@ -168,11 +168,19 @@ def _field(part: Record, name: str, frame: DataFrame) -> Column:
 
 def _rows(part: Rows) -> Column:
     """Return arrays of rows."""
-    text = F.lit(f"column '{part.name}' cannot be null or empty, or have null rows")
+    text, mark = F.lit(f"column '{part.name}' cannot be null or empty, or have null rows"), part.mark
 
     def one(item: Column) -> Column:
         none, row = F.lit(None).cast("timestamp"), part.row
-        return F.struct(*((none if row.is_absent(name) else item[name]).alias(name) for name in row.columns))
+        found = F.struct(*((none if row.is_absent(name) else item[name]).alias(name) for name in row.columns))
+        if mark is None:
+            return found
+        if isinstance(mark, Always):
+            beside = F.lit(mark.value)
+        else:
+            null = F.raise_error(F.lit(f"column '{mark.name}' cannot be null")).cast("boolean")
+            beside = F.when(item[mark.name].isNotNull(), item[mark.name]).otherwise(null)
+        return F.struct(found.alias("f0"), beside.alias("f1"))
 
     given = column_named(part.name)
     right = (F.size(given) > F.lit(0)) & F.forall(given, lambda item: item.isNotNull())

@@ -52,7 +52,8 @@ _NESTED_MAGIC = (1333245).to_bytes(4, "big")
 class RowData(CompositeSerializer):
     """RowDataSerializer: an i32 size, then a BinaryRow. Only snapshots since version 4 have ``names``.
 
-    ``written``: the types as Java objects, where they were read. ``key_functions``: what RowDataKeySerializer's
+    ``written``: the types as Java objects, where they were read. ``held``: the types of values, where these may be null
+    although ``types`` are NOT NULL, which Flink does not check. ``key_functions``: what RowDataKeySerializer's
     snapshot holds in front, where that stands around it.
     """
 
@@ -61,9 +62,10 @@ class RowData(CompositeSerializer):
     fields: tuple[Serializer, ...] = ()
     written: tuple[bytes, ...] = field(default=(), compare=False)
     key_functions: bytes = field(default=b"", compare=False)
+    held: tuple[LogicalType, ...] = field(default=(), compare=False)
 
     def layout(self, ctx: LayoutContext) -> Layout:
-        return Sized(row_of(self.names, self.types, ctx))
+        return Sized(row_of(self.names, self.held or self.types, ctx))
 
     @property
     def type_name(self) -> str:

@@ -1,4 +1,4 @@
-"""DataFrames of Spark fill the same state as Arrow data: windows, what DISTINCT has seen, and JSON."""
+"""DataFrames of Spark fill the same state as Arrow data: windows, what DISTINCT has seen, JSON, interval joins."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from pyspark.sql import SparkSession
 
 import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter
+from tests.unit.query_plans.test_filled_timed_joins import BY_CLOCK, LEFT, NEAR, OF_ANY_KEY, RIGHT, joined_as, orders
+from tests.unit.query_plans.test_filled_timed_joins import payments as paid
+from tests.unit.query_plans.test_filled_timed_joins import watermark as at
 from tests.unit.query_plans.test_node_states import CHANGING, PLAN, call, calling
 from tests.unit.query_plans.test_states_of_distinct import ADDED, SEEN, accumulators, of_added, of_changes
 from tests.unit.query_plans.test_states_of_windows import OF_TABLE, SESSION, TUMBLE, given, hopping
@@ -54,6 +57,16 @@ FILLED: dict[str, tuple[Any, str, dict[str, pa.Table]]] = {
             "agg0$map": pa.table({"city": ["Rome"] * 2, "name": ["a", "b"], "all": ["1", None]}),
         },
     ),
+    "near in time": (
+        joined_as("FULL"),
+        NEAR,
+        {
+            LEFT: orders((1, 1000), (1, 2000), (2, 1), (3, 0), joined=False),
+            RIGHT: paid((1, 51000), (1, 60000), (4, 5), joined=True),
+            "watermark": at(60001),
+        },
+    ),
+    "near by the clock": (PLAN, BY_CLOCK, OF_ANY_KEY),
 }
 
 

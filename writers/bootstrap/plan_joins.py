@@ -1,0 +1,85 @@
+"""Say which rows a join by time keeps, and when its operator looks for those that it drops.
+
+`stateproc.query_plans.timed_joins` says what its states are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stateproc import types
+from stateproc.codec.arrow_arrays import numbers_of, values_array
+from stateproc.query_plans.state_parts import NodeState, Waiting
+from stateproc.writers.bootstrap.frame_columns import is_spark
+from stateproc.writers.bootstrap.keyed_bootstrap import KeyedBootstrap
+from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, TIMESTAMP
+from stateproc.writers.bootstrap.plan_frames import NEVER, by_key, flat_keys, key_type, keys_of, rows_after
+from stateproc.writers.bootstrap.plan_windows import time_of
+
+
+def waiting_rows(frame: Any, state: str, of: Waiting, watermark: int | None) -> Any:
+    """Return the rows that may still have a partner, with their times in milliseconds.
+
+    Args:
+        frame: The rows.
+        state: The state that they fill.
+        of: Which rows it keeps.
+        watermark: The watermark in milliseconds; None for none.
+
+    Raises:
+        NotFound: The column of times is missing.
+        InvalidRows: A time is null. Spark has an error of its own, when it computes the rows.
+    """
+    after = time_of(watermark) - of.reach - 1 if of.by_row_time else -NEVER
+    return rows_after(frame, of.column, state, -NEVER, after)
+
+
+def add_timers(made: KeyedBootstrap, states: Sequence[NodeState], nested: Mapping[str, Any]) -> None:
+    """Add the timers of the keys of a join, and the states that have their times.
+
+    Args:
+        made: The state of the operator.
+        states: What its states are.
+        nested: The rows of each state, as keys and values.
+    """
+    kept = [(state.waiting, nested[state.name]) for state in states if state.waiting is not None]
+    if is_spark(kept[0][1]):
+        from stateproc.writers.bootstrap.spark_joins import due_timers, due_times  # Lazy: only where Spark is imported.
+
+        totals = due_times(kept)
+        timers = due_timers(totals, [of.timer for of, _ in kept])
+    else:
+        wanted, names = key_type(states[0].key), [of.timer for of, _ in kept]
+        fields, found = by_key(_due(kept, wanted), wanted, dict.fromkeys(names, "min"), "joins by time")
+        totals = pa.table({KEY: keys_of(fields, len(found[names[0]])), **found})
+        timers = _timers(totals, names)
+    for state in states:
+        if state.is_derived:
+            made.value_state(state.name, totals, state.columns[-1], type=types.LONG)
+    if kept[0][0].by_row_time:
+        made.event_time_timers(timers, TIMESTAMP)
+    else:
+        made.processing_time_timers(timers, TIMESTAMP)
+
+
+def _due(kept: Sequence[tuple[Waiting, pa.Table]], wanted: pa.StructType) -> Iterator[list[pa.Array]]:
+    for of, rows in kept:
+        for batch in rows.to_batches():
+            due, none = values_array(numbers_of(batch.column(MAP_KEY)) + of.due), pa.nulls(len(batch), pa.int64())
+            yield [*flat_keys(batch, wanted), *(due if other is of else none for other, _ in kept)]
+
+
+def _timers(totals: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return the timers of keys, each once."""
+    found: list[pa.Table] = []
+    for at, name in enumerate(names):
+        own = totals.column(name)
+        is_new = own.is_valid()
+        for before in names[:at]:
+            is_new = pc.and_(is_new, pc.fill_null(pc.not_equal(own, totals.column(before)), True))
+        found.append(totals.select([KEY, name]).filter(is_new).rename_columns([KEY, TIMESTAMP]))
+    return pa.concat_tables(found)
