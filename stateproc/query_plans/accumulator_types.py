@@ -33,6 +33,7 @@ _MOST_BITS = 64
 _MOST_DIGITS = 38
 _BIGINT, _INT = LogicalType("BIGINT"), LogicalType("INTEGER")
 _SEEN = replace(_BIGINT, nullable=False)
+_NUMBERS = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK"})
 _VALUES = frozenset({"COUNT", "SUM", "SUM0", "MIN", "MAX", "AVG"})
 
 
@@ -76,8 +77,8 @@ def _known_types(node: PlanNode, call: Any, function: str, *, taken_back: bool) 
         return (row,)
     if function == "LISTAGG":
         return (parse_sql_type("STRING"),) * 2
-    if function == "ROW_NUMBER":
-        return (_BIGINT,)
+    if function in _NUMBERS:
+        return (_BIGINT,) * len(buffer_names(function))
     result = replace(column_type(node, function, call.get("type")), nullable=True)
     if function == "SINGLE_VALUE":
         return result, _INT
