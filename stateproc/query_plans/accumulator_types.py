@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
-from stateproc.query_plans.aggregate_conversion import buffer_types
 from stateproc.query_plans.aggregate_states import row_of_call, views_of_call
 from stateproc.query_plans.aggregate_views import call_columns, distinct_views
+from stateproc.query_plans.call_buffers import buffer_types
 from stateproc.query_plans.node_rules import aggregate_calls, buffer_names, function_of, is_built_in
 from stateproc.query_plans.plan_file import PlanNode
 from stateproc.query_plans.row_conversion import column_type

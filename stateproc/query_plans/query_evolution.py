@@ -15,7 +15,8 @@ from typing import Any
 from stateproc import types
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.query_plans.aggregate_conversion import call_text, call_words, frame_column, new_calls
+from stateproc.query_plans.aggregate_conversion import call_words, frame_column, new_calls
+from stateproc.query_plans.call_buffers import call_text
 from stateproc.query_plans.emitted_results import other_results, refuse_other_results
 from stateproc.query_plans.node_definitions import CALC, columns_in
 from stateproc.query_plans.node_rules import aggregate_calls, query_names

@@ -24,7 +24,6 @@ from stateproc.readers.state_names import rows_in
 from stateproc.serializers import Serializer
 from stateproc.serializers.java.collections import ListOf
 from stateproc.serializers.java.structs import TupleOf
-from stateproc.serializers.table.java_streams import java_type
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
 from stateproc.types import INT, Tuple
@@ -262,10 +261,14 @@ def _with_field(old: RowData, at: int, type_: LogicalType) -> RowData:
     """Return rows in which a field has another type. Others keep all that the snapshot says of them."""
     made = row_data({"f0": type_})
     assert isinstance(made, RowData)
-    written = list(old.written or map(java_type, old.types))
+    written = list(_written(old))
     types, fields = list(old.types), list(old.fields)
-    types[at], fields[at], written[at] = type_, made.fields[0], java_type(type_)
+    types[at], fields[at], written[at] = type_, made.fields[0], b""
     return replace(old, types=tuple(types), fields=tuple(fields), written=tuple(written))
+
+
+def _written(old: RowData) -> tuple[bytes, ...]:
+    return old.written or (b"",) * len(old.types)
 
 
 def _of_another_plan(what: str) -> InvalidOption:
@@ -313,13 +316,12 @@ def _converted(old: Serializer, conversion: RowConversion) -> Serializer:
 
 def _row_of(old: RowData, conversion: RowConversion) -> RowData:
     """Return rows of the new columns. Fields that stay keep all that the snapshot says of them."""
-    written = old.written or tuple(java_type(type_) for type_ in old.types)
-    parts = []
+    written, parts = _written(old), []
     for column in conversion.columns:
         if not isinstance(column, int):
             made = row_data({"f0": column.type})
             assert isinstance(made, RowData)
-            parts.append((column.type, made.fields[0], java_type(column.type)))
+            parts.append((column.type, made.fields[0], b""))
         else:
             parts.append((old.types[column], old.fields[column], written[column]))
     types, fields, texts = zip(*parts, strict=True)

@@ -16,14 +16,16 @@ import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
 from stateproc.query_plans.aggregate_conversion import aggregate_conversion, call_words
-from stateproc.query_plans.aggregate_views import distinct_views, is_view, kept_views, wider_keys
+from stateproc.query_plans.aggregate_views import distinct_views, is_view, kept_views
 from stateproc.query_plans.node_definitions import AGGREGATES
 from stateproc.query_plans.node_rules import node_uids
 from stateproc.query_plans.plan_lineage import is_stateless, stateful_before
 from stateproc.query_plans.plan_matching import Pair
 from stateproc.query_plans.plan_tables import SINK
+from stateproc.query_plans.wider_calls import ViewTypes, wider_views
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
+from stateproc.serializers.table.type_text import external
 from tests.helpers.paths import ROOT
 from tests.helpers.planned_states import PlannedJob, planned_job
 
@@ -328,7 +330,7 @@ def test_what_distinct_has_seen_has_the_type_of_its_column() -> None:
 
     nullable = over("BIGINT")
     assert kept_views(nullable) == [0]
-    assert wider_keys(nullable, [0]) == {"distinctAcc_0": LogicalType("BIGINT")}
+    assert wider_views(nullable, [0]) == {"distinctAcc_0": ViewTypes(external(LogicalType("BIGINT")), as_keys=True)}
     for type_ in ("INT", "STRING", "DECIMAL(30, 0)", "DOUBLE"):
         with pytest.raises(InvalidOption, match="have columns of other types"):
             kept_views(over(type_))
