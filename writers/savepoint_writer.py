@@ -406,7 +406,7 @@ class SavepointWriter(SinkEdits):
             if type_ is None or state.kind.is_queue:
                 continue
             try:
-                change = None if conversion is None else row_change(type_, conversion, names)
+                change = None if conversion is None else row_change(type_, conversion, names, state.user_key)
                 if names and not is_key and state.user_key is not None:
                     operator.edits.set_key_names(name, state.user_key, with_names(state.user_key, names))
             except InvalidOption as error:

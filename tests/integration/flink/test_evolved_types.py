@@ -181,6 +181,27 @@ QUERIES: dict[str, tuple[list[str] | str, str]] = {
         "id BIGINT, wider BIGINT, payer STRING",
         "SELECT id, wider, payer FROM orders LEFT JOIN payments ON wider = paid",
     ),
+    # Inputs of joins with a unique key, by which their rows are found below the join's key, or which is a part of it.
+    "unique": (
+        "n BIGINT, k BIGINT, payer STRING",
+        "SELECT n, k, payer FROM (SELECT n, MAX(id) AS newest, COUNT(*) AS k FROM orders WHERE id > -41 GROUP BY n) "
+        "LEFT JOIN payments ON newest = order_id",
+    ),
+    "unique_columns": (
+        "code STRING, price DECIMAL(12, 2), payer STRING",
+        "SELECT code, price, payer FROM (SELECT code, price, MAX(id) AS newest FROM orders WHERE id > -42 "
+        "GROUP BY code, price) JOIN payments ON newest = order_id",
+    ),
+    "unique_right": (
+        "order_id BIGINT, paid BIGINT, must INT, ts TIMESTAMP(6)",
+        "SELECT order_id, paid, must, ts FROM payments FULL JOIN (SELECT must, ts, MAX(id) AS newest FROM orders "
+        "WHERE id > -43 GROUP BY must, ts) ON order_id = newest",
+    ),
+    "unique_in_key": (
+        "n BIGINT, k BIGINT, payer STRING",
+        "SELECT n, k, payer FROM (SELECT n, COUNT(*) AS k FROM orders WHERE id > -44 GROUP BY n) "
+        "LEFT JOIN payments ON n = paid",
+    ),
     "top_number": ("n BIGINT, id BIGINT", per("n", "id")),
     "last_tiny": ("tiny SMALLINT, id BIGINT", per("tiny", "proc")),
     "codes": ("code STRING, id BIGINT", per_code("id", 2)),
