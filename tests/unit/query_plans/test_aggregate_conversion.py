@@ -147,6 +147,42 @@ def test_what_is_not_said_or_has_no_known_buffers(job: Path, calls: list[Json], 
         writer.evolve(*changed(job, *calls, **more))
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            [[COUNT, SUM]], [[COUNT], [SUM]],
+            r"would begin without state: 104_group-aggregate \(GroupAggregate\[104\]\); GroupAggregate\[104\] has the "
+            r"groups of GroupAggregate\[4\], whose state goes on in GroupAggregate\[4\], and .* not divided",
+        ),
+        (
+            [[COUNT], [SUM]], [[COUNT, SUM]],
+            r"would begin without state: 4_group-aggregate \(GroupAggregate\[4\]\); GroupAggregate\[4\] has the groups "
+            r"of GroupAggregate\[4\] and GroupAggregate\[104\], whose states do not become one",
+        ),
+    ],
+)  # fmt: skip
+def test_calls_that_are_divided_between_nodes_are_refused(
+    job: Path, old: list[list[Json]], new: list[list[Json]], message: str
+) -> None:
+    plans = [_of_nodes(job, *calls) for calls in (old, new)]
+    with pytest.raises(InvalidOption, match=message) as caught:
+        SavepointWriter.from_existing_savepoint(None, str(job / "savepoint")).evolve(*plans)
+    assert "--empty" in str(caught.value)
+
+
+def _of_nodes(job: Path, first: list[Json], *others: list[Json]) -> Json:
+    """The plan with an aggregate over the same rows and groups for each list of calls."""
+    plan = changed(job, *first)[1]
+    (node,) = [node for node in plan["nodes"] if node["id"] == 4]
+    (edge,) = [edge for edge in plan["edges"] if edge["target"] == 4]
+    for number, calls in enumerate(others, 104):
+        own = {"id": number, "aggCalls": calls, "aggCallNeedRetractions": [False] * len(calls)}
+        plan["nodes"].append({**copy.deepcopy(node), **own})
+        plan["edges"].append({**edge, "target": number})
+    return plan
+
+
 def test_a_result_of_new_calls_and_of_old_ones_is_refused(job: Path) -> None:
     """STDDEV is made of SUM(x * x), SUM(x) and COUNT(x); the first would be of the rows since the restore."""
     old, new = changed(job, COUNT, SUM, call("SUM", "DOUBLE", 0))
