@@ -43,7 +43,6 @@ from stateproc.readers.state_descriptor import StateKind
 from stateproc.readers.state_names import rows_in
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.serializers import RowData
-from stateproc.serializers.table.type_text import external
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.uris import absolute
@@ -363,7 +362,7 @@ class SavepointWriter(SinkEdits):
         if not isinstance(value, RowData):
             raise InvalidOption(f"{pair.old.label} has accumulators that are no rows", advice="give the job's plan")
         made = aggregate_conversion(pair, value, operator.header.names)
-        if not made.changes(value) and not made.keys:
+        if not made.changes(value) and not made.views:
             return
         if SQL_RETRACTED in operator.header.names:
             raise InvalidOption(
@@ -372,9 +371,10 @@ class SavepointWriter(SinkEdits):
                 where=Where(operator=operator.operator.display),
                 advice="leave its calls as they are, or let it begin without state: --empty, with its new uid",
             )
-        for view, type_ in made.keys.items():
+        for view, wider in made.views.items():
             if view in operator.header.names:
-                operator.edits.set_type(view, WiderKeys(external(type_)), of_elements=False)
+                change = WiderKeys(wider.type) if wider.as_keys else TypeChange(wider.type, {}, ())
+                operator.edits.set_type(view, change, of_elements=False)
         if not made.changes(value):
             return
         operator.edits.set_type(name, TypeChange(made.value, made.renames, made.assignments), of_elements=False)
@@ -406,7 +406,7 @@ class SavepointWriter(SinkEdits):
             if type_ is None or state.kind.is_queue:
                 continue
             try:
-                change = None if conversion is None else row_change(type_, conversion, names)
+                change = None if conversion is None else row_change(type_, conversion, names, state.user_key)
                 if names and not is_key and state.user_key is not None:
                     operator.edits.set_key_names(name, state.user_key, with_names(state.user_key, names))
             except InvalidOption as error:

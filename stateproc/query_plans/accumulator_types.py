@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
-from stateproc.query_plans.aggregate_conversion import buffer_types
 from stateproc.query_plans.aggregate_states import row_of_call, views_of_call
 from stateproc.query_plans.aggregate_views import call_columns, distinct_views
+from stateproc.query_plans.call_buffers import buffer_types
 from stateproc.query_plans.node_rules import aggregate_calls, buffer_names, function_of, is_built_in
 from stateproc.query_plans.plan_file import PlanNode
 from stateproc.query_plans.row_conversion import column_type
@@ -33,6 +33,7 @@ _MOST_BITS = 64
 _MOST_DIGITS = 38
 _BIGINT, _INT = LogicalType("BIGINT"), LogicalType("INTEGER")
 _SEEN = replace(_BIGINT, nullable=False)
+_NUMBERS = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK"})
 _VALUES = frozenset({"COUNT", "SUM", "SUM0", "MIN", "MAX", "AVG"})
 
 
@@ -76,8 +77,8 @@ def _known_types(node: PlanNode, call: Any, function: str, *, taken_back: bool) 
         return (row,)
     if function == "LISTAGG":
         return (parse_sql_type("STRING"),) * 2
-    if function == "ROW_NUMBER":
-        return (_BIGINT,)
+    if function in _NUMBERS:
+        return (_BIGINT,) * len(buffer_names(function))
     result = replace(column_type(node, function, call.get("type")), nullable=True)
     if function == "SINGLE_VALUE":
         return result, _INT

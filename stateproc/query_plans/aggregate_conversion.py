@@ -14,40 +14,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stateproc.errors import InvalidOption, Where
-from stateproc.query_plans.aggregate_views import (
-    call_columns,
-    distinct_views,
-    kept_views,
-    renamed_states,
-    wider_argument,
-    wider_keys,
-    wider_seen,
-)
+from stateproc.query_plans.aggregate_views import call_columns, distinct_views, kept_views, renamed_states, wider_seen
+from stateproc.query_plans.call_buffers import buffer_starts, buffer_types, call_text
 from stateproc.query_plans.node_definitions import AGGREGATES, GROUPS, WINDOWS
-from stateproc.query_plans.node_rules import (
-    aggregate_calls,
-    buffer_names,
-    counts_rows,
-    function_of,
-    is_built_in,
-    retracts,
-)
+from stateproc.query_plans.node_rules import aggregate_calls, counts_rows, function_of, retracts
 from stateproc.query_plans.over_aggregates import OVER, knows_frame, over_time
 from stateproc.query_plans.plan_comparison import goes_on
 from stateproc.query_plans.plan_file import PlanNode
 from stateproc.query_plans.plan_matching import Pair, is_known_call, sources_of
+from stateproc.query_plans.wider_calls import ViewTypes, wider_argument, wider_row, wider_views
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.collections import NULL_VALUE
-from stateproc.serializers.table.java_streams import MAP_VIEW, java_type
+from stateproc.serializers.table.java_streams import MAP_VIEW
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RawValue, RowData
-from stateproc.serializers.table.type_text import parse_sql_type
 from stateproc.types import RowData as row_data
 
 _STATES = {GROUPS: "accState", WINDOWS: "window-aggs"}
 """The states with the accumulators, of aggregates over groups."""
-_WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
-_FLOATING = ("FLOAT", "DOUBLE")
 _MOST_DIGITS = 38
 _OF_FRAMES = ("COUNT", "SUM0", "AVG")
 """Functions of OVER whose accumulators are sums and numbers, whatever rows have left the frame."""
@@ -94,7 +78,7 @@ class AggregateConversion:
         renames: The fields that stay, as they were and as they are.
         assignments: The fields of calls that begin.
         states: The states of views, and what they are called; None for one that the new calls do not have.
-        keys: The states of views whose maps get keys of wider types, and these.
+        views: The states of views whose values, or keys of maps, get wider types, and these.
         frame: The fields that are computed of the rows in a frame of OVER; None where there are none.
     """
 
@@ -102,7 +86,7 @@ class AggregateConversion:
     renames: dict[str, str]
     assignments: tuple[str, ...]
     states: dict[str, str | None]
-    keys: dict[str, LogicalType] = field(default_factory=dict)
+    views: dict[str, ViewTypes] = field(default_factory=dict)
     frame: FrameBuffers | None = None
 
     def changes(self, old: RowData) -> bool:
@@ -140,7 +124,7 @@ def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> Ag
         if old.names[at] in renames:
             raise InvalidOption(f"{pair.new.label} has a call twice", advice="give a plan that Flink compiled")
         renames[old.names[at]] = f"f{len(parts)}"
-        parts.append((old.types[at], old.fields[at], old.written[at] if old.written else java_type(old.types[at])))
+        parts.append((old.types[at], old.fields[at], old.written[at] if old.written else b""))
 
     # Of OVER by a column that is no time the accumulators are values of a map.
     value = "map_value" if state_of(pair.old) == "accMapState" else "value"
@@ -161,14 +145,14 @@ def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> Ag
         wider = _wider(pair, number, source)
         for number_of_buffer, at in enumerate(range(starts[source], starts[source + 1])):
             stays(at)
-            if wider is not None:
+            if wider is not None and wider[number_of_buffer] != old.types[at]:
                 parts[-1] = _field(wider[number_of_buffer])
     for view in views:
         if view is not None:
             stays(starts[-1] + view)
         else:
             assignments.append(f"{value}.f{len(parts)} = NULL")
-            parts.append((MAP_VIEW, RawValue(NULL_VALUE), java_type(MAP_VIEW)))
+            parts.append((MAP_VIEW, RawValue(NULL_VALUE), b""))
     types, fields, written = zip(*parts, strict=True)
     made = RowData(types, tuple(f"f{at}" for at in range(len(types))), fields, written)
     return AggregateConversion(
@@ -176,7 +160,7 @@ def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> Ag
         renames,
         tuple(assignments),
         renamed_states(pair, views, names),
-        wider_keys(pair, views),
+        wider_views(pair, views),
         _framed(pair.new, framed),
     )
 
@@ -231,10 +215,10 @@ def _of_another_plan(node: PlanNode, why: str) -> InvalidOption:
 
 
 def _field(type_: LogicalType) -> tuple[LogicalType, Serializer, bytes]:
-    """Return a type with its serializer, and as a Java object."""
+    """Return a type with its serializer; its Java object is that of the release that is written for."""
     made = row_data({"f0": type_})
     assert isinstance(made, RowData)
-    return type_, made.fields[0], java_type(type_)
+    return type_, made.fields[0], b""
 
 
 def call_words(pair: Pair) -> list[str]:
@@ -259,8 +243,9 @@ def call_words(pair: Pair) -> list[str]:
 
 
 def _kept_as(pair: Pair, number: int, source: int) -> str:
-    wider, over = _wider(pair, number, source), wider_argument(pair, number, source) or wider_seen(pair, number)
-    if wider is None and over is not None:
+    argument, wider = wider_argument(pair, number, source), _wider(pair, number, source)
+    over = argument or (wider_seen(pair, number) if wider is None else None)
+    if over is not None:
         return f"kept over {over.sql}"
     return "kept" if wider is None else f"kept as {wider[0].sql}"
 
@@ -271,7 +256,8 @@ def _wider(pair: Pair, number: int, source: int) -> list[LogicalType] | None:
     if _typed(pair.new, number) == _typed(pair.old, source):
         return None
     if wider_argument(pair, number, source) is not None:
-        return None
+        row = wider_row(pair.new, number)
+        return None if row is None else [row]
     if not is_known_call(pair.new, number):
         raise InvalidOption(
             f"{call_text(pair.new, call)} of {pair.new.label} has columns of other types, and an accumulator that is "
@@ -343,30 +329,11 @@ def _derived(pair: Pair, number: int, buffer: Callable[[int, int], str]) -> list
     return [*made, *((type_, count) for type_ in types[1:])]
 
 
-def call_text(node: PlanNode, call: Any) -> str:
-    """Return a call as SQL has it."""
-    names, _ = call_columns(node)
-    columns = node.chosen(names, call.get("argList") or [])
-    distinct = "DISTINCT " if call.get("distinct") is True else ""
-    text, filter_ = f"{function_of(call)}({distinct}{', '.join(columns) or '*'})", call.get("filterArg", -1)
-    return text if filter_ == -1 else f"{text} FILTER ({node.chosen(names, [filter_])[0]})"
-
-
 def state_of(node: PlanNode) -> str:
     """Return the name of an aggregate's state with its accumulators."""
     if node.kind == OVER:
         return "accMapState" if over_time(node) is None else "accState"
     return _STATES[AGGREGATES[node.kind]]
-
-
-def buffer_starts(node: PlanNode) -> list[int]:
-    """Return where the buffers of each call begin, and where the last ends."""
-    found = [0]
-    for number, call in enumerate(aggregate_calls(node)):
-        retracted = retracts(node, number, call)
-        parts = buffer_names(function_of(call), retracted=retracted) if is_built_in(call) else ("",)
-        found.append(found[-1] + len(parts))
-    return found
 
 
 def _buffers(node: PlanNode, number: int) -> list[LogicalType]:
@@ -375,55 +342,7 @@ def _buffers(node: PlanNode, number: int) -> list[LogicalType]:
     return buffer_types(node, call, retracts=retracts(node, number, call))
 
 
-def buffer_types(node: PlanNode, call: Any, *, retracts: bool = False) -> list[LogicalType]:
-    """Return the types of the buffers of a call of COUNT, SUM, SUM0, MIN, MAX or AVG.
-
-    Args:
-        node: The node.
-        call: The call.
-        retracts: Whether rows may be taken back: SUM counts them, too.
-
-    Raises:
-        InvalidOption: They are not known.
-    """
-    function, written = function_of(call), call.get("type")
-    if not isinstance(written, str):
-        raise _unknown(node, call)
-    result = written.removesuffix(" NOT NULL")
-    if function == "AVG":
-        return [_sum_of_average(node, call, result), _sql("BIGINT")]
-    if function in ("MIN", "MAX") and result.startswith("VARCHAR("):
-        result = "STRING"  # StringMinAggFunction and StringMaxAggFunction, of text of any length
-    own = _sql("BIGINT" if function == "COUNT" else result)
-    return [own, _sql("BIGINT")] if function == "SUM" and retracts else [own]
-
-
-def _sum_of_average(node: PlanNode, call: Any, result: str) -> LogicalType:
-    """Return the type of the sum that AVG keeps: of decimals with the scale of the column, not of the result."""
-    if result in (*_WHOLE, *_FLOATING):
-        return _sql("BIGINT" if result in _WHOLE else "DOUBLE")
-    types, over = call_columns(node)[1], call.get("argList") or []
-    written = types[over[0]] if len(over) == 1 and over[0] < len(types) else None
-    column = parse_sql_type(written) if isinstance(written, str) else None
-    if column is None or column.kind != "DECIMAL":
-        raise _unknown(node, call)
-    return _sql(f"DECIMAL({_MOST_DIGITS}, {column.scale})")
-
-
 def _beginning(node: PlanNode, number: int) -> Iterator[tuple[LogicalType, str]]:
     """Yield the types and values of the buffers of a call that has seen no row."""
     initial = "0" if function_of(aggregate_calls(node)[number]) in ("COUNT", "SUM0", "AVG") else "NULL"
     yield from ((type_, initial) for type_ in _buffers(node, number))
-
-
-def _sql(text: str) -> LogicalType:
-    made = row_data({"f0": text})
-    assert isinstance(made, RowData)
-    return made.types[0]
-
-
-def _unknown(node: PlanNode, call: Any) -> InvalidOption:
-    return InvalidOption(
-        f"the accumulator of {call_text(node, call)} of {node.label} is not known",
-        advice="let the aggregate start empty: --empty, without --map",
-    )

@@ -42,8 +42,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stateproc.query_plans.aggregate_conversion import buffer_types, call_text
 from stateproc.query_plans.aggregate_views import call_columns, distinct_views
+from stateproc.query_plans.call_buffers import buffer_types, call_text
 from stateproc.query_plans.node_rules import (
     PANES,
     accumulator_names,

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
 from stateproc.errors import InvalidOption
-from stateproc.query_plans.node_rules import aggregate_calls, function_of, is_built_in
+from stateproc.query_plans.node_rules import aggregate_calls
 from stateproc.query_plans.plan_comparison import goes_on
 from stateproc.query_plans.plan_file import PlanNode, row_type_names, row_type_types
 from stateproc.query_plans.plan_matching import Pair
@@ -75,59 +74,20 @@ def kept_views(pair: Pair) -> list[int | None]:
         if view is not None and sources != before[view]:
             raise _refused(pair, "with DISTINCT of one column are others, and what it has seen is kept by their number")
         is_other = view is not None and _types(pair.new, calls[0]) != _types(pair.old, before[view][0])
-        if view is not None and is_other and _wider_type(pair, calls[0], before[view][0]) is None:
+        if view is not None and is_other and wider_type(pair, calls[0], before[view][0]) is None:
             raise _refused(pair, "with DISTINCT have columns of other types, by which it is kept what it has seen")
         found.append(view)
     return found
-
-
-_TEXT = ("CHAR", "VARCHAR")
-
-
-def wider_argument(pair: Pair, number: int, source: int) -> LogicalType | None:
-    """Return the type of the column of a call that stays, where it is wider and the call's own accumulator stays.
-
-    COLLECT has a view of values alone, and LISTAGG text of any length.
-
-    Args:
-        pair: The nodes.
-        number: A call of the new node.
-        source: That of the old node which it was.
-    """
-    call = aggregate_calls(pair.new)[number]
-    if not is_built_in(call) or function_of(call) not in ("COLLECT", "LISTAGG") or call.get("distinct") is True:
-        return None
-    found = _wider_type(pair, number, source)
-    return None if found is None or (function_of(call) == "LISTAGG" and found.kind not in _TEXT) else found
 
 
 def wider_seen(pair: Pair, number: int) -> LogicalType | None:
     """Return the type of the column of a call with DISTINCT that stays, where it is wider."""
     source = (pair.kept or ())[number]
     is_distinct = aggregate_calls(pair.new)[number].get("distinct") is True
-    return _wider_type(pair, number, source) if is_distinct and source is not None else None
+    return wider_type(pair, number, source) if is_distinct and source is not None else None
 
 
-def wider_keys(pair: Pair, views: Sequence[int | None]) -> dict[str, LogicalType]:
-    """Return the types of the keys of maps that become wider, by the names that their states have.
-
-    Args:
-        pair: The nodes, and which call is which.
-        views: `kept_views`.
-    """
-    found: dict[str, LogicalType] = {}
-    for calls, view in zip(distinct_views(pair.new), views, strict=True):
-        seen = None if view is None else wider_seen(pair, calls[0])
-        if seen is not None:
-            found[f"distinctAcc_{view}"] = seen
-    for number, source in enumerate(pair.kept or ()):
-        made = None if source is None else wider_argument(pair, number, source)
-        if made is not None and function_of(aggregate_calls(pair.new)[number]) == "COLLECT":
-            found[f"agg{source}$map"] = replace(made, nullable=False)
-    return found
-
-
-def _wider_type(pair: Pair, number: int, source: int) -> LogicalType | None:
+def wider_type(pair: Pair, number: int, source: int) -> LogicalType | None:
     """Return the type of the column of a call, if it has another one that is as wide as what it was.
 
     A FLOAT is no more the number that a source gives as DOUBLE: 0.1 would be another value.

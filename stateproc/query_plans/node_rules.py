@@ -32,7 +32,6 @@ _BUFFERS: dict[str, tuple[str, ...]] = {
     "LISTAGG": ("delimiter", ""),
     "SINGLE_VALUE": ("", "count"),
     "RANK": ("", "order"),
-    "DENSE_RANK": ("", "order"),
 }
 """Function → what its buffers hold, where it has several; the result itself is called as the aggregate call is."""
 _RETRACTING: dict[str, tuple[str, ...]] = {"SUM": ("", "count"), "LISTAGG": ("",)}

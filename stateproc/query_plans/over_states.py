@@ -30,8 +30,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stateproc import types
-from stateproc.query_plans.aggregate_conversion import buffer_starts
 from stateproc.query_plans.aggregate_states import over_states
+from stateproc.query_plans.call_buffers import buffer_starts
 from stateproc.query_plans.node_rules import aggregate_calls, counts_rows
 from stateproc.query_plans.over_aggregates import (
     is_bounded,

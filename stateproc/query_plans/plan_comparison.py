@@ -233,13 +233,13 @@ _JOINS = (("joinSpec",), ("intervalJoinSpec", "joinSpec"))
 
 
 def found_by(node: PlanNode) -> list[tuple[int, int]]:
-    """Return by which columns a node finds its state below a key: the number of the input, and the position."""
+    """Return by which columns a node finds its state below a key: the number of the input, and the position.
+
+    Those of joins are `unique_columns`.
+    """
     order = [*node.items("orderBy", "fields"), *node.items("sortSpec", "fields")]
     by = [one.get("index") for one in order if isinstance(one, dict)] + over_order(node)
     lists = [(0, by), (0, node.items("rankStrategy", "primaryKeys"))]  # Not each strategy of TopN has such keys.
-    for index, side in enumerate(_SIDES):
-        unique = [*node.items(f"{side}UpsertKeys"), *node.items(f"{side}UniqueKeys")]
-        lists += [(index, positions) for positions in unique]
     if node.kind == MULTI_JOIN:
         lists += [(index, one) for index, many in enumerate(node.items("inputUniqueKeys")) for one in many]
         lists += [(index, list(joined_by(node, index))) for index in range(len(node.sources))]
@@ -247,6 +247,17 @@ def found_by(node: PlanNode) -> list[tuple[int, int]]:
 
 
 _SIDES = ("left", "right")
+
+
+def unique_keys(node: PlanNode, side: int) -> list[list[int]]:
+    """Return the unique keys of an input of a join, of columns by their positions."""
+    name = _SIDES[side]
+    return [*node.items(f"{name}UpsertKeys"), *node.items(f"{name}UniqueKeys")]  # Flink 1.15 calls them unique keys.
+
+
+def unique_columns(node: PlanNode) -> list[tuple[int, int]]:
+    """Return the columns of the unique keys of a join's inputs: the number of the input, and the position."""
+    return [(side, at) for side in range(len(_SIDES)) for key in unique_keys(node, side) for at in key]
 
 
 def input_names(number: int) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ the user has to name it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -15,14 +15,16 @@ from typing import Any
 from stateproc import types
 from stateproc.errors import InvalidOption
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.query_plans.aggregate_conversion import call_text, call_words, frame_column, new_calls
+from stateproc.query_plans.aggregate_conversion import call_words, frame_column, new_calls
+from stateproc.query_plans.call_buffers import call_text
 from stateproc.query_plans.emitted_results import other_results, refuse_other_results
-from stateproc.query_plans.node_definitions import CALC, columns_in
+from stateproc.query_plans.node_definitions import AGGREGATES, CALC, columns_in
 from stateproc.query_plans.node_rules import aggregate_calls, query_names
 from stateproc.query_plans.over_aggregates import OVER, is_bounded, over_calls, over_time
-from stateproc.query_plans.plan_comparison import TimeToLive, is_same, time_words, times_to_live
+from stateproc.query_plans.plan_comparison import TimeToLive, comparable, is_same, time_words, times_to_live
 from stateproc.query_plans.plan_conditions import filtered_out
 from stateproc.query_plans.plan_file import PlanNode, read_plan
+from stateproc.query_plans.plan_lineage import definitions
 from stateproc.query_plans.plan_matching import Pair, PlanMatch, main_uid, matched_plans, state_uid
 from stateproc.query_plans.plan_tables import table_of
 from stateproc.query_plans.rank_order import kept_ranks
@@ -227,12 +229,30 @@ def _refuse_empty(match: PlanMatch, named: Collection[str]) -> None:
     if missing:
         ended = [f"{main_uid(match.old, node)} ({node.label})" for node in match.ended if table_of(node) is None]
         rest = f"; the old query has {', '.join(ended)}, which compute something else" if ended else ""
+        rest = "".join(_of_same_groups(match, [node for uid, node in starting.items() if uid not in named])) or rest
         first = missing[0].partition(" ")[0]
         raise InvalidOption(
             f"operators of the new query would begin without state: {', '.join(missing)}{rest}",
             advice=f"name each whose results may begin with the restore: --empty {first}; or, if nothing else than its "
             f"inputs changed, say which it was: --map OLD-UID={first}",
         )
+
+
+def _of_same_groups(match: PlanMatch, starting: Sequence[PlanNode]) -> Iterator[str]:
+    """Yield which aggregates that would begin are over the groups of others, whose calls are divided or joined."""
+    before, after = (definitions(comparable(plan, types=True)) for plan in (match.old, match.new))
+    ended = [node for node in match.ended if node.kind in AGGREGATES]
+    for node in starting:
+        frame = after[node.id].frame if node.kind in AGGREGATES else ""
+        others = [pair for pair in match.pairs if frame and before[pair.old.id].frame == frame]
+        if others:
+            yield (
+                f"; {node.label} has the groups of {others[0].old.label}, whose state goes on in "
+                f"{others[0].new.label}, and the state of one aggregate is not divided between two"
+            )
+        several = [one.label for one in ended if frame and before[one.id].frame == frame]
+        if not others and len(several) > 1:
+            yield f"; {node.label} has the groups of {' and '.join(several)}, whose states do not become one"
 
 
 def _refuse_contradictions(match: PlanMatch) -> None:

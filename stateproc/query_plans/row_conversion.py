@@ -18,7 +18,15 @@ from stateproc.query_plans.aggregate_views import is_view
 from stateproc.query_plans.deduplication import keeps_keys_only
 from stateproc.query_plans.node_definitions import JOIN, MULTI_JOIN, Definition, key_names
 from stateproc.query_plans.over_aggregates import OVER, over_time
-from stateproc.query_plans.plan_comparison import found_by, goes_on, input_names, is_same, operator_key
+from stateproc.query_plans.plan_comparison import (
+    found_by,
+    goes_on,
+    input_names,
+    is_same,
+    operator_key,
+    unique_columns,
+    unique_keys,
+)
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
 from stateproc.query_plans.plan_lineage import (
     definitions,
@@ -96,12 +104,20 @@ class RowConversion:
         columns: The new columns: positions of those that stay, those with a wider type, and those that are new.
         as_keys: Whether the state keeps the rows as keys of a map.
         after_key: Whether the rows are the second field of such keys, after what an input of a multi-join is joined by.
+        unique: The new columns that are the keys of the map, of a join's input with a unique key.
     """
 
     before: tuple[str, ...]
     columns: tuple[int | WiderColumn | NewColumn, ...]
     as_keys: bool = False
     after_key: bool = False
+    unique: tuple[int, ...] = ()
+
+    @property
+    def wider_keys(self) -> dict[int, LogicalType]:
+        """The columns of these keys that get a wider type, by their positions in a key."""
+        found = enumerate(self.columns[at] for at in self.unique)
+        return {at: column.type for at, column in found if isinstance(column, WiderColumn)}
 
     @property
     def keeps_all(self) -> bool:
@@ -182,7 +198,8 @@ def row_conversions(new: NewQuery, pair: Pair, fills: Fills) -> tuple[RowConvers
         if columns == [*range(len(before))]:
             found.append(None)
             continue
-        made = RowConversion(before, tuple(columns), _is_key(pair.new, side), len(names_in_keys(pair.new, side)) > 1)
+        after_key, unique = len(names_in_keys(pair.new, side)) > 1, _unique_key(pair.new, side)
+        made = RowConversion(before, tuple(columns), _is_key(pair.new, side), after_key, unique)
         if made.as_keys:
             _check_keys(new, pair, side, made)
         elif made.added and _finds_whole_rows(pair.new):
@@ -313,7 +330,8 @@ def key_columns(new: NewQuery, pair: Pair) -> tuple[tuple[str, LogicalType, Logi
     for name, old, to in _types_of(pair, found_by(pair.old), found_by(pair.new)):
         _check_found(new, pair, name, old, to, is_found=is_same(old, to))
     both = operator_key(pair.old), operator_key(pair.new)
-    for name, old, to in _types_of(pair, *both):
+    exact = [[*keyed, *unique_columns(node)] for keyed, node in zip(both, (pair.old, pair.new), strict=True)]
+    for name, old, to in _types_of(pair, *exact):
         # A FLOAT is no more the number that a source gives as DOUBLE: 0.1 would be in two groups.
         is_exact = goes_on(old, to) and (old.kind, to.kind) != ("FLOAT", "DOUBLE")
         _check_found(new, pair, name, old, to, is_found=is_same(old, to) or is_exact)
@@ -384,8 +402,18 @@ def _is_key(node: PlanNode, side: int) -> bool:
     """Whether an input of a join has no unique key, so that its rows are keys of a map."""
     if node.kind == MULTI_JOIN:
         return not node.items("inputUniqueKeys")[side]
-    names = (f"{_SIDES[side]}UpsertKeys", f"{_SIDES[side]}UniqueKeys")
-    return node.kind == JOIN and not any(node.items(name) for name in names)
+    return node.kind == JOIN and not unique_keys(node, side)
+
+
+def _unique_key(node: PlanNode, side: int) -> tuple[int, ...]:
+    """Return the columns by which a join finds the rows of an input below its key; none where the key is enough, or the
+    input has no unique key."""
+    known = unique_keys(node, side) if node.kind == JOIN else []
+    joined = set(node.items("joinSpec", f"{_SIDES[side]}Keys"))
+    if not known or any(set(one) <= joined for one in known):
+        return ()
+    shortest: list[int] = min(known, key=len)
+    return tuple(shortest)
 
 
 def _finds_whole_rows(node: PlanNode) -> bool:

@@ -24,7 +24,6 @@ from stateproc.readers.state_names import rows_in
 from stateproc.serializers import Serializer
 from stateproc.serializers.java.collections import ListOf
 from stateproc.serializers.java.structs import TupleOf
-from stateproc.serializers.table.java_streams import java_type
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
 from stateproc.types import INT, Tuple
@@ -149,7 +148,7 @@ class RowChange:
         kind: The kind of state that it becomes; None where that stays. The state is a map of lists of rows, or of rows
             with a number: as a value it is the only one of these, as a map that of rows with their numbers in the
             lists.
-        user_key: The new type of a map state's keys.
+        user_key: The new type of a map state's keys, of one that stays a map a wider one.
         unique: Positions of the columns that are these keys, in the rows as they will be.
     """
 
@@ -224,13 +223,16 @@ class RowChange:
         return Fields(tuple(sorted(parts, key=lambda part: order.index(part[0]))))
 
 
-def row_change(old: Serializer, conversion: RowConversion, names: Sequence[Sequence[str]] = ()) -> RowChange | None:
+def row_change(
+    old: Serializer, conversion: RowConversion, names: Sequence[Sequence[str]] = (), user_key: Serializer | None = None
+) -> RowChange | None:
     """Return the change of a type; None if there are no rows in it.
 
     Args:
         old: The type of values, or of keys of a map (``conversion.as_keys``).
         conversion: Which column is which.
         names: Of keys that are made of rows the names of the fields of each.
+        user_key: The type of keys of a map beside the values.
 
     Raises:
         InvalidOption: Rows of other columns than the plan has.
@@ -244,7 +246,13 @@ def row_change(old: Serializer, conversion: RowConversion, names: Sequence[Seque
         return RowChange(with_names(_with_field(old, 1, row), names), conversion)
     if not any(rows_in(old)):
         return None
-    return RowChange(_converted(old, conversion), conversion)
+    wider = conversion.wider_keys
+    if wider and (not isinstance(user_key, RowData) or len(user_key.types) != len(conversion.unique)):
+        raise _of_another_plan(f"keys of maps that have no {len(conversion.unique)} columns")
+    for at, type_ in wider.items():
+        assert isinstance(user_key, RowData)
+        user_key = _with_field(user_key, at, type_)
+    return RowChange(_converted(old, conversion), conversion, user_key=user_key if wider else None)
 
 
 def with_names(old: Serializer, names: Sequence[Sequence[str]]) -> Serializer:
@@ -262,10 +270,14 @@ def _with_field(old: RowData, at: int, type_: LogicalType) -> RowData:
     """Return rows in which a field has another type. Others keep all that the snapshot says of them."""
     made = row_data({"f0": type_})
     assert isinstance(made, RowData)
-    written = list(old.written or map(java_type, old.types))
+    written = list(_written(old))
     types, fields = list(old.types), list(old.fields)
-    types[at], fields[at], written[at] = type_, made.fields[0], java_type(type_)
+    types[at], fields[at], written[at] = type_, made.fields[0], b""
     return replace(old, types=tuple(types), fields=tuple(fields), written=tuple(written))
+
+
+def _written(old: RowData) -> tuple[bytes, ...]:
+    return old.written or (b"",) * len(old.types)
 
 
 def _of_another_plan(what: str) -> InvalidOption:
@@ -313,13 +325,12 @@ def _converted(old: Serializer, conversion: RowConversion) -> Serializer:
 
 def _row_of(old: RowData, conversion: RowConversion) -> RowData:
     """Return rows of the new columns. Fields that stay keep all that the snapshot says of them."""
-    written = old.written or tuple(java_type(type_) for type_ in old.types)
-    parts = []
+    written, parts = _written(old), []
     for column in conversion.columns:
         if not isinstance(column, int):
             made = row_data({"f0": column.type})
             assert isinstance(made, RowData)
-            parts.append((column.type, made.fields[0], java_type(column.type)))
+            parts.append((column.type, made.fields[0], b""))
         else:
             parts.append((old.types[column], old.fields[column], written[column]))
     types, fields, texts = zip(*parts, strict=True)

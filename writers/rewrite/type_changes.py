@@ -304,7 +304,7 @@ class Change(Protocol):
 
     @property
     def user_key(self) -> Serializer | None:
-        """The new type of the keys of a map state that it becomes."""
+        """The new type of the keys of a map state that it becomes, or wider keys of one that it stays."""
 
     def matched(self, old: Serializer, settable: Settable, before: pa.Schema, after: pa.Schema, at: Where) -> Matched:
         """Return how the columns match, with dates and times as Arrow's types. Raises InvalidOption."""

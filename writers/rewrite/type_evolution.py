@@ -41,7 +41,7 @@ from stateproc.writers.rewrite.row_assignments import Assignment, Settable, are_
 from stateproc.writers.rewrite.row_selection import RowSelection, SelectedEntries, row_schemas, row_selection
 from stateproc.writers.rewrite.row_update import settable_column, stored_values, value_layout
 from stateproc.writers.rewrite.transform import exact_read_options
-from stateproc.writers.rewrite.type_changes import Change, Matched, Node, Path
+from stateproc.writers.rewrite.type_changes import Change, Matched, Node, Path, WiderKeys
 
 _ROW_KIND = "row_kind"
 _Encoded = TypeVar("_Encoded")
@@ -144,36 +144,43 @@ class TypeEvolution:
         value: The new type.
         matched: How the columns match.
         as_keys: Whether it is the keys of maps that get the type.
+        keys: What writes the keys of maps in another type, after values.
     """
 
     selection: RowSelection
     value: Serializer
     matched: Matched
     as_keys: bool = False
+    keys: TypeEvolution | None = None
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the entries (RAW_ENTRIES) with values of the new type, in the same order.
 
         Raises CorruptSnapshot, and what `ValueEvolution.of` raises.
         """
-        for part in self.selection.parts(batches):
-            if len(part.batch):
-                yield self._evolved(part) if part.rows else part.batch
+        made = (
+            self._evolved(part) if part.rows else part.batch
+            for part in self.selection.parts(batches)
+            if len(part.batch)
+        )
+        yield from made if self.keys is None else self.keys.batches(made)
 
     def info(self, info: StateMetaInfo, release: Release) -> StateMetaInfo:
         """Return the state's entry in the header, with the new type."""
         if self.as_keys:
             return with_user_key_snapshot(info, proxied_snapshot(self.value, release))
         element = TtlSerializer(self.value) if self._state.ttl else self.value
-        return with_value_snapshot(info, self._state.kind, proxied_snapshot(element, release))
+        info = with_value_snapshot(info, self._state.kind, proxied_snapshot(element, release))
+        return info if self.keys is None else self.keys.info(info, release)
 
     def __getstate__(self) -> dict[str, object]:
         # Expressions are compiled once in each process.
-        return {name: getattr(self, name) for name in ("selection", "value", "matched", "as_keys")}
+        return {name: getattr(self, name) for name in ("selection", "value", "matched", "as_keys", "keys")}
 
     def applied(self, state: StateDescriptor) -> StateDescriptor:
         """Return the state with the new type."""
-        return _with_type(state, self.value, self.as_keys)
+        state = _with_type(state, self.value, self.as_keys)
+        return state if self.keys is None else self.keys.applied(state)
 
     @property
     def _state(self) -> StateDescriptor:
@@ -267,7 +274,11 @@ def type_evolution(
     matched = change.matched(old, settable, before, wanted, at)
     columns = {name for one in matched.assignments for name in one.columns}
     selection = replace(selection, needed=frozenset({settable.column, *columns}))
-    evolution = TypeEvolution(selection, change.value, matched, change.as_keys)
+    keys: TypeEvolution | None = None
+    if change.user_key is not None:
+        keys = type_evolution(_with_type(state, change.value, False), WiderKeys(change.user_key), operator, names)
+        matched = replace(matched, changes=(*matched.changes, *keys.matched.changes))
+    evolution = TypeEvolution(selection, change.value, matched, change.as_keys, keys)
     evolution.values.check()
     return evolution
 

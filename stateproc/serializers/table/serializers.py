@@ -52,9 +52,9 @@ _NESTED_MAGIC = (1333245).to_bytes(4, "big")
 class RowData(CompositeSerializer):
     """RowDataSerializer: an i32 size, then a BinaryRow. Only snapshots since version 4 have ``names``.
 
-    ``written``: the types as Java objects, where they were read. ``held``: the types of values, where these may be null
-    although ``types`` are NOT NULL, which Flink does not check. ``key_functions``: what RowDataKeySerializer's
-    snapshot holds in front, where that stands around it.
+    ``written``: the types as Java objects, where they were read; of others empty. ``held``: the types of values, where
+    these may be null although ``types`` are NOT NULL, which Flink does not check. ``key_functions``: what
+    RowDataKeySerializer's snapshot holds in front, where that stands around it.
     """
 
     types: tuple[LogicalType, ...]
@@ -77,8 +77,8 @@ class RowData(CompositeSerializer):
             out.raw(self.key_functions)
         write_head(out, _ROW, release.row_snapshot_version, release)
         out.i32(len(self.types))
-        for written in self.written or tuple(java_type(type_, release) for type_ in self.types):
-            out.raw(written)
+        for type_, written in zip(self.types, self.written or (b"",) * len(self.types), strict=True):
+            out.raw(written or java_type(type_, release))
         write_nested(out, self.fields, release)
         if release.row_snapshot_version >= 4:
             named = self.names != _numbered(len(self.types))

@@ -16,14 +16,16 @@ import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
 from stateproc.query_plans.aggregate_conversion import aggregate_conversion, call_words
-from stateproc.query_plans.aggregate_views import distinct_views, is_view, kept_views, wider_keys
+from stateproc.query_plans.aggregate_views import distinct_views, is_view, kept_views
 from stateproc.query_plans.node_definitions import AGGREGATES
 from stateproc.query_plans.node_rules import node_uids
 from stateproc.query_plans.plan_lineage import is_stateless, stateful_before
 from stateproc.query_plans.plan_matching import Pair
 from stateproc.query_plans.plan_tables import SINK
+from stateproc.query_plans.wider_calls import ViewTypes, wider_views
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
+from stateproc.serializers.table.type_text import external
 from tests.helpers.paths import ROOT
 from tests.helpers.planned_states import PlannedJob, planned_job
 
@@ -143,6 +145,42 @@ def test_what_is_not_said_or_has_no_known_buffers(job: Path, calls: list[Json], 
     writer = SavepointWriter.from_existing_savepoint(None, str(job / "savepoint"))
     with pytest.raises(InvalidOption, match=f"(?s){message}"):
         writer.evolve(*changed(job, *calls, **more))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            [[COUNT, SUM]], [[COUNT], [SUM]],
+            r"would begin without state: 104_group-aggregate \(GroupAggregate\[104\]\); GroupAggregate\[104\] has the "
+            r"groups of GroupAggregate\[4\], whose state goes on in GroupAggregate\[4\], and .* not divided",
+        ),
+        (
+            [[COUNT], [SUM]], [[COUNT, SUM]],
+            r"would begin without state: 4_group-aggregate \(GroupAggregate\[4\]\); GroupAggregate\[4\] has the groups "
+            r"of GroupAggregate\[4\] and GroupAggregate\[104\], whose states do not become one",
+        ),
+    ],
+)  # fmt: skip
+def test_calls_that_are_divided_between_nodes_are_refused(
+    job: Path, old: list[list[Json]], new: list[list[Json]], message: str
+) -> None:
+    plans = [_of_nodes(job, *calls) for calls in (old, new)]
+    with pytest.raises(InvalidOption, match=message) as caught:
+        SavepointWriter.from_existing_savepoint(None, str(job / "savepoint")).evolve(*plans)
+    assert "--empty" in str(caught.value)
+
+
+def _of_nodes(job: Path, first: list[Json], *others: list[Json]) -> Json:
+    """The plan with an aggregate over the same rows and groups for each list of calls."""
+    plan = changed(job, *first)[1]
+    (node,) = [node for node in plan["nodes"] if node["id"] == 4]
+    (edge,) = [edge for edge in plan["edges"] if edge["target"] == 4]
+    for number, calls in enumerate(others, 104):
+        own = {"id": number, "aggCalls": calls, "aggCallNeedRetractions": [False] * len(calls)}
+        plan["nodes"].append({**copy.deepcopy(node), **own})
+        plan["edges"].append({**edge, "target": number})
+    return plan
 
 
 def test_a_result_of_new_calls_and_of_old_ones_is_refused(job: Path) -> None:
@@ -328,7 +366,7 @@ def test_what_distinct_has_seen_has_the_type_of_its_column() -> None:
 
     nullable = over("BIGINT")
     assert kept_views(nullable) == [0]
-    assert wider_keys(nullable, [0]) == {"distinctAcc_0": LogicalType("BIGINT")}
+    assert wider_views(nullable, [0]) == {"distinctAcc_0": ViewTypes(external(LogicalType("BIGINT")), as_keys=True)}
     for type_ in ("INT", "STRING", "DECIMAL(30, 0)", "DOUBLE"):
         with pytest.raises(InvalidOption, match="have columns of other types"):
             kept_views(over(type_))

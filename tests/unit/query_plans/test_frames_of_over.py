@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import warnings
 from datetime import datetime
 from math import nan
 from pathlib import Path
@@ -18,6 +19,8 @@ import pytest
 import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter, types
 from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot
+from stateproc.query_plans import read_plan
+from stateproc.query_plans.state_types import operator_types
 from tests.helpers.plan_parts import with_inputs
 from tests.helpers.planned_states import planned_job
 
@@ -222,3 +225,22 @@ def test_calls_begin_where_no_row_leaves_the_frame(tmp_path: Path) -> None:
     writer.write(tmp_path / "new")
     wanted = {("tea",): (4, 9.0, 4, 0, None), ("mate",): (2, 12.0, 2, 0, None)}
     assert accumulators(tmp_path / "new", UNBOUNDED) == wanted
+
+
+@pytest.mark.parametrize("release", ["1.20", "2.3"])
+def test_ranks_have_buffers_of_their_own(release: str, tmp_path: Path) -> None:
+    """RANK has the number of rows beside the rank, which DENSE_RANK does not need (RankLikeAggFunctionBase)."""
+    functions = ("DENSE_RANK", "RANK", "ROW_NUMBER")
+    added = [call({"internalName": f"${one}$1", "type": "BIGINT NOT NULL"}, None) for one in functions]
+    plan, uid = plan_of(release, UNBOUNDED, *added, only=True), f"{UNBOUNDED}_over-aggregate"
+    names = {f"f{at}": "BIGINT" for at in range(4)}
+    rows = pa.table({"key": [{"product": "tea"}], "value": [{"f0": 2, "f1": 4, "f2": 5, "f3": 6}]})
+    state = OperatorBootstrap(key_type=types.RowData({"product": "STRING"}))
+    state.value_state("accState", rows, type=types.RowData(names))
+    SavepointWriter.new_savepoint(None).with_flink_version(release).with_operator(uid, state).write(tmp_path / "one")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (row,) = stateproc.open(tmp_path / "one", plan=plan).state(uid, "accState").to_arrow().to_pylist()
+    assert row["value"] == {"dense_rank": 2, "rank": 4, "rank_order": 5, "row_number": 6}
+    (types_of,) = [one for one in operator_types(read_plan(plan), uid).states if one.name == "accState"]
+    assert types_of.value == types.RowData(names)

@@ -10,19 +10,23 @@ import copy
 import json
 import tarfile
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import stateproc
-from stateproc import SavepointWriter
+from stateproc import OperatorBootstrap, SavepointWriter
 from stateproc.errors import InvalidOption, NotFound, SnapshotError
 from stateproc.query_plans.plan_file import read_plan
 from stateproc.query_plans.plan_matching import matched_plans, positions
 from stateproc.query_plans.row_conversion import NewQuery, row_conversions
 from tests.helpers.fixtures import FIXTURES
 from tests.helpers.paths import ROOT
+from tests.helpers.plan_parts import with_inputs
+from tests.helpers.planned_states import planned_job
 
 READS_EVERY_MODE = False
 FILL = {"32_join.left.discount": "amount / 10"}
@@ -211,3 +215,81 @@ def test_rows_in_a_state_that_is_not_known_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match=r"(?s)rows of Sink\[\d+\] in a state that is not known.*--empty") as e:
         SavepointWriter.from_existing_savepoint(None, str(tmp_path / "renamed")).evolve(narrower, plan)
     assert "others" in str(e.value)
+
+
+# Joins find the rows of an input below their key by its unique key.
+
+JOIN = "47_join"
+
+
+def join_of(type_: str, kind: str = "INNER", lives: str = "0 ms") -> Json:
+    """A join by city of customers and of shops, whose key is of a type."""
+    plan: Json = json.loads((planned_job("2.3", "plain").path / "plan.json").read_text())
+    node = node_of(plan, 47)
+    node["joinSpec"]["joinType"] = kind
+    for state in node["state"]:
+        state["ttl"] = lives
+    made: Json = json.loads(json.dumps(with_inputs(plan, node)).replace("`shop` BIGINT NOT NULL", f"`shop` {type_}"))
+    return made
+
+
+def joined(folder: Path, plan: Json, shops: list[Any], associations: bool) -> str:
+    left = {"customer": [1, 2], "name": ["Ada", None], "city": ["Rome", None]}
+    right = {"shop": shops, "city": ["Rome"] * len(shops)}
+    if associations:
+        left["associations"], right["associations"] = [len(shops), 0], [1] * len(shops)
+    rows = {"left-records": pa.table(left), "right-records": pa.table(right)}
+    writer = SavepointWriter.new_savepoint(None).with_flink_version("2.3")
+    return writer.with_operator(JOIN, OperatorBootstrap.from_plan(plan, JOIN, rows)).write(folder)
+
+
+def sides(snapshot: str) -> list[Any]:
+    """Types and rows of both states."""
+    states = [stateproc.open(snapshot).operator(JOIN).state(f"{side}-records") for side in ("left", "right")]
+    tables = [one.to_arrow(flatten=True) for one in states]
+    return [
+        (str(one.keyed), sorted(map(str, rows.to_pylist())), rows.schema)
+        for one, rows in zip(states, tables, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["INNER", "FULL"])
+@pytest.mark.parametrize(
+    ("before", "after", "shops"),
+    [
+        ("INT NOT NULL", "BIGINT NOT NULL", [-(2**31), 0, 2**31 - 1]),
+        ("BIGINT NOT NULL", "BIGINT", [-(2**63)]),
+        ("VARCHAR(4)", "VARCHAR(2147483647)", ["", None, "🍵", "\0"]),
+        ("DECIMAL(10, 2)", "DECIMAL(30, 4)", [Decimal("-99999999.99"), None]),
+    ],
+)
+def test_unique_keys_of_a_join_become_wider(
+    before: str, after: str, shops: list[Any], kind: str, tmp_path: Path
+) -> None:
+    source = joined(tmp_path / "old", join_of(before, kind), shops, kind == "FULL")
+    writer = SavepointWriter.from_existing_savepoint(None, source).evolve(join_of(before, kind), join_of(after, kind))
+    assert "keys ROW<f0" in str(writer.plan())
+    wanted = sides(joined(tmp_path / "new", join_of(after, kind), shops, kind == "FULL"))
+    assert sides(writer.write(tmp_path / "evolved")) == wanted
+
+
+def test_wider_unique_keys_of_rows_with_partners_and_a_time_to_live(tmp_path: Path) -> None:
+    """The join gets another type in the same write, and its rows other key groups."""
+    source = joined(tmp_path / "old", join_of("INT NOT NULL"), [1, 2], False)
+    writer = SavepointWriter.from_existing_savepoint(None, source)
+    writer.evolve(join_of("INT NOT NULL"), join_of("BIGINT NOT NULL", "FULL", "1 d"), emitted="keep")
+    target = writer.with_max_parallelism(300).write(tmp_path / "evolved")
+    wanted = joined(tmp_path / "new", join_of("BIGINT NOT NULL", "FULL"), [1, 2], True)
+    for side in ("left", "right"):
+        both = [stateproc.open(one).operator(JOIN).state(f"{side}-records") for one in (target, wanted)]
+        assert both[0].ttl and not both[1].ttl
+        rows = [one.to_arrow(flatten=True).select(["key", "map_key", "map_value"]).to_pylist() for one in both]
+        assert sorted(map(str, rows[0])) == sorted(map(str, rows[1]))
+    assert stateproc.open(target).verify().problems == ()
+
+
+def test_unique_keys_that_would_not_be_found_again_are_refused(tmp_path: Path) -> None:
+    source = joined(tmp_path / "old", join_of("FLOAT"), [0.5], False)
+    writer = SavepointWriter.from_existing_savepoint(None, source)
+    with pytest.raises(InvalidOption, match="finds its state by shop, which was FLOAT and is DOUBLE"):
+        writer.evolve(join_of("FLOAT"), join_of("DOUBLE"))
