@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from stateproc import types
 from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot, Where, not_found
 from stateproc.flink_versions import DEFAULT, Release
+from stateproc.keygroups.operator_ids import operator_id
 from stateproc.keygroups.ranges import check_max_parallelism
 from stateproc.model.operator import Operator
 from stateproc.model.session_windows import SQL_RETRACTED
@@ -39,6 +40,7 @@ from stateproc.query_plans.rank_order import (
     last_rank,
 )
 from stateproc.query_plans.row_conversion import RowConversion, input_of, is_known, kept_rows, names_in_keys
+from stateproc.query_plans.split_conversion import SplitChange
 from stateproc.readers.state_descriptor import StateKind
 from stateproc.readers.state_names import rows_in
 from stateproc.serializers import Serializer
@@ -73,6 +75,7 @@ from stateproc.writers.rewrite.source_moves import (
     is_kinesis_consumer,
     states_left_out,
 )
+from stateproc.writers.rewrite.split_aggregates import split_operator, unsplit_operator
 from stateproc.writers.rewrite.transform import (
     exact_read_options,
     exact_spark_options,
@@ -346,9 +349,12 @@ class SavepointWriter(SinkEdits):
         for found, key in evolution.keys.items():
             if self._existing(found).header.key is not None:
                 self._existing(found).edits.set_key(WiderKey(key))
+        partial = self._convert_splits(evolution.splits)
         for found in evolution.dropped:
             del self._operators[found]
         self._move(evolution.moved)
+        for operator in partial:
+            self._operators[operator.operator_id] = operator
         self._settings.notes.extend(evolution.notes)
         return self
 
@@ -385,6 +391,29 @@ class SavepointWriter(SinkEdits):
                 operator.edits.dropped.add(view)
             elif wanted != view:
                 operator.edits.renamed[view] = wanted
+
+    def _convert_splits(self, splits: Mapping[str, SplitChange]) -> list[ExistingOperator]:
+        """Give aggregates the state that they have with DISTINCT split, or without; return new operators.
+
+        Raises InvalidOption.
+        """
+        made: list[ExistingOperator] = []
+        for found, change in splits.items():
+            partial = self._operators.get(operator_id(change.partial))
+            if found in self._operators and change.is_new:
+                new = split_operator(self._existing(found), change)
+                made += [] if new is None else [new]
+                if new is not None and not change.split.kept:
+                    # Flink fixes the number of key groups at 1 only where there is no key.
+                    self._settings.own_max_parallelism.setdefault(new.operator_id, self._most_key_groups())
+            elif found in self._operators:
+                own = partial if isinstance(partial, ExistingOperator) else None
+                unsplit_operator(self._existing(found), own, change)
+        return made
+
+    def _most_key_groups(self) -> int:
+        operators = (one for one in self._operators.values() if isinstance(one, ExistingOperator))
+        return max(one.operator.max_parallelism for one in operators)
 
     def _convert_rows(
         self, operator: ExistingOperator, pair: Pair, conversions: Sequence[RowConversion | None]

@@ -10,7 +10,7 @@ them until then, and a new COUNT, SUM or AVG is computed of those that are in th
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stateproc.errors import InvalidOption, Where
@@ -109,60 +109,74 @@ def aggregate_conversion(pair: Pair, old: RowData, names: Collection[str]) -> Ag
     planned = starts[-1] + len(distinct_views(pair.old))
     if planned != len(old.types):
         why = f"{planned} fields by its plan, and of {len(old.types)} in the snapshot"
-        raise _of_another_plan(pair.old, why)
+        raise of_another_plan(pair.old, why)
     for number, call in enumerate(aggregate_calls(pair.old)):
         is_value = is_known_call(pair.old, number) and function_of(call) != "AVG"
-        for at, type_ in enumerate(_buffers(pair.old, number) if is_value else (), starts[number]):
+        for at, type_ in enumerate(buffers(pair.old, number) if is_value else (), starts[number]):
             if type_.kind != old.types[at].kind:
                 found = f"a field {type_.sql} by its plan, which is {old.types[at].sql} in the snapshot"
-                raise _of_another_plan(pair.old, found)
-    parts: list[tuple[LogicalType, Serializer, bytes]] = []
-    renames: dict[str, str] = {}
-    assignments: list[str] = []
-
-    def stays(at: int) -> None:
-        if old.names[at] in renames:
-            raise InvalidOption(f"{pair.new.label} has a call twice", advice="give a plan that Flink compiled")
-        renames[old.names[at]] = f"f{len(parts)}"
-        parts.append((old.types[at], old.fields[at], old.written[at] if old.written else b""))
-
+                raise of_another_plan(pair.old, found)
     # Of OVER by a column that is no time the accumulators are values of a map.
     value = "map_value" if state_of(pair.old) == "accMapState" else "value"
 
     def buffer(source: int, number: int) -> str:
         return f'{value}."' + old.names[starts[source] + number].replace('"', '""') + '"'
 
+    parts: list[Part] = []
     framed: list[FrameBuffer] = []
     for number, source in enumerate(pair.kept or ()):
         if source is None:
             derived = _derived(pair, number, buffer)
             if derived is None:
                 framed += _frame_buffers(pair, number, len(parts))
-            for type_, initial in derived or _beginning(pair.new, number):
-                assignments.append(f"{value}.f{len(parts)} = {initial}")
-                parts.append(_field(type_))
+            parts += derived or _beginning(pair.new, number)
             continue
-        wider = _wider(pair, number, source)
-        for number_of_buffer, at in enumerate(range(starts[source], starts[source + 1])):
-            stays(at)
-            if wider is not None and wider[number_of_buffer] != old.types[at]:
-                parts[-1] = _field(wider[number_of_buffer])
-    for view in views:
-        if view is not None:
-            stays(starts[-1] + view)
-        else:
-            assignments.append(f"{value}.f{len(parts)} = NULL")
-            parts.append((MAP_VIEW, RawValue(NULL_VALUE), b""))
-    types, fields, written = zip(*parts, strict=True)
-    made = RowData(types, tuple(f"f{at}" for at in range(len(types))), fields, written)
-    return AggregateConversion(
-        made,
-        renames,
-        tuple(assignments),
-        renamed_states(pair, views, names),
-        wider_views(pair, views),
-        _framed(pair.new, framed),
+        kept = range(starts[source], starts[source + 1])
+        wider = _wider(pair, number, source) or [old.types[at] for at in kept]
+        parts += ((None if type_ == old.types[at] else type_, at) for type_, at in zip(wider, kept, strict=True))
+    parts += [(MAP_VIEW, "NULL") if view is None else (None, starts[-1] + view) for view in views]
+    made = of_parts(pair.new, old, parts, value)
+    return replace(
+        made, states=renamed_states(pair, views, names), views=wider_views(pair, views), frame=_framed(pair.new, framed)
     )
+
+
+Part = tuple[LogicalType | None, int | str]
+"""A field of accumulators: its type, None for that which it has, and the old field that it is or its expression."""
+
+
+def of_parts(node: PlanNode, old: RowData, parts: Sequence[Part], value: str = "value") -> AggregateConversion:
+    """Return how accumulators become those of given fields.
+
+    Args:
+        node: The new node, for errors.
+        old: The type of the accumulators, with the names under which they are read.
+        parts: The new fields.
+        value: The column that the accumulators are.
+
+    Raises:
+        InvalidOption: A field is there twice.
+    """
+    fields: list[tuple[LogicalType, Serializer, bytes]] = []
+    renames: dict[str, str] = {}
+    assignments: list[str] = []
+    for type_, source in parts:
+        name = f"f{len(fields)}"
+        if isinstance(source, str):
+            assignments.append(f"{value}.{name} = {source}")
+        elif old.names[source] in renames:
+            raise InvalidOption(f"{node.label} has a call twice", advice="give a plan that Flink compiled")
+        else:
+            renames[old.names[source]] = name
+        if type_ is not None:
+            fields.append(_field(type_))
+        else:
+            assert isinstance(source, int)
+            written = old.written[source] if old.written else b""
+            fields.append((old.types[source], old.fields[source], written))
+    types, serializers, written_types = zip(*fields, strict=True)
+    made = RowData(types, tuple(f"f{at}" for at in range(len(types))), serializers, written_types)
+    return AggregateConversion(made, renames, tuple(assignments), {})
 
 
 def _framed(node: PlanNode, buffers: Sequence[FrameBuffer]) -> FrameBuffers | None:
@@ -179,7 +193,7 @@ def _frame_buffers(pair: Pair, number: int, first: int) -> Iterator[FrameBuffer]
     if position is None:
         return
     function = function_of(aggregate_calls(pair.new)[number])
-    for at in range(len(_buffers(pair.new, number))):
+    for at in range(len(buffers(pair.new, number))):
         yield FrameBuffer(first + at, position, function == "COUNT" or (function == "AVG" and at == 1))
 
 
@@ -202,11 +216,11 @@ def frame_column(pair: Pair, number: int) -> int | None:
         return None
     if function_of(call) not in _OF_FRAMES or len(over) != 1 or over[0] >= len(node.input()):
         return None
-    known = all(type_.kind in _COMPUTED for type_ in _buffers(node, number))
+    known = all(type_.kind in _COMPUTED for type_ in buffers(node, number))
     return int(over[0]) if known else None
 
 
-def _of_another_plan(node: PlanNode, why: str) -> InvalidOption:
+def of_another_plan(node: PlanNode, why: str) -> InvalidOption:
     return InvalidOption(
         f"{node.label} has accumulators of {why}",
         where=Where(state=state_of(node)),
@@ -216,6 +230,8 @@ def _of_another_plan(node: PlanNode, why: str) -> InvalidOption:
 
 def _field(type_: LogicalType) -> tuple[LogicalType, Serializer, bytes]:
     """Return a type with its serializer; its Java object is that of the release that is written for."""
+    if type_ == MAP_VIEW:
+        return MAP_VIEW, RawValue(NULL_VALUE), b""
     made = row_data({"f0": type_})
     assert isinstance(made, RowData)
     return type_, made.fields[0], b""
@@ -264,7 +280,7 @@ def _wider(pair: Pair, number: int, source: int) -> list[LogicalType] | None:
             "not known",
             advice="leave these columns as they are, or let the aggregate start empty: --empty, without --map",
         )
-    was, wanted = _buffers(pair.old, source), _buffers(pair.new, number)
+    was, wanted = buffers(pair.old, source), buffers(pair.new, number)
     if [type_.sql for type_ in was] == [type_.sql for type_ in wanted]:
         return None
     # Sums of decimals have all digits that there are: one that has too many for another scale is refused as a value.
@@ -315,12 +331,12 @@ def _derived(pair: Pair, number: int, buffer: Callable[[int, int], str]) -> list
     sources = sources_of(pair, number)
     if not sources:
         return None
-    at, types = pair.alike[number], _buffers(pair.new, number)
+    at, types = pair.alike[number], buffers(pair.new, number)
     function = function_of(aggregate_calls(pair.new)[number])
     if function == "COUNT":
         return [(types[0], buffer(*at["COUNT"]) if "COUNT" in sources else buffer(at["AVG"][0], 1))]
     source = at["SUM" if function == "AVG" else "AVG"][0]
-    if _buffers(pair.old, source)[0].sql != types[0].sql:
+    if buffers(pair.old, source)[0].sql != types[0].sql:
         return None
     if function == "AVG":
         return [(types[0], f"coalesce({buffer(source, 0)}, 0)"), (types[1], buffer(*at["COUNT"]))]
@@ -336,7 +352,7 @@ def state_of(node: PlanNode) -> str:
     return _STATES[AGGREGATES[node.kind]]
 
 
-def _buffers(node: PlanNode, number: int) -> list[LogicalType]:
+def buffers(node: PlanNode, number: int) -> list[LogicalType]:
     """Return the types of the buffers of a call of `aggregate_calls`."""
     call = aggregate_calls(node)[number]
     return buffer_types(node, call, retracts=retracts(node, number, call))
@@ -345,4 +361,4 @@ def _buffers(node: PlanNode, number: int) -> list[LogicalType]:
 def _beginning(node: PlanNode, number: int) -> Iterator[tuple[LogicalType, str]]:
     """Yield the types and values of the buffers of a call that has seen no row."""
     initial = "0" if function_of(aggregate_calls(node)[number]) in ("COUNT", "SUM0", "AVG") else "NULL"
-    yield from ((type_, initial) for type_ in _buffers(node, number))
+    yield from ((type_, initial) for type_ in buffers(node, number))

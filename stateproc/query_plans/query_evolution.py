@@ -7,7 +7,7 @@ the user has to name it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -23,7 +23,7 @@ from stateproc.query_plans.node_rules import aggregate_calls, query_names
 from stateproc.query_plans.over_aggregates import OVER, is_bounded, over_calls, over_time
 from stateproc.query_plans.plan_comparison import TimeToLive, comparable, is_same, time_words, times_to_live
 from stateproc.query_plans.plan_conditions import filtered_out
-from stateproc.query_plans.plan_file import PlanNode, read_plan
+from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, read_plan
 from stateproc.query_plans.plan_lineage import definitions
 from stateproc.query_plans.plan_matching import Pair, PlanMatch, main_uid, matched_plans, state_uid
 from stateproc.query_plans.plan_tables import table_of
@@ -37,6 +37,8 @@ from stateproc.query_plans.row_conversion import (
     row_conversions,
     row_words,
 )
+from stateproc.query_plans.split_conversion import SplitChange, refuse_split
+from stateproc.query_plans.split_distinct import without_split
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.logical_types import LogicalType
 
@@ -53,6 +55,7 @@ class QueryEvolution:
         times: Operator id → its node, and what time to live the states of each input get or lose.
         timers: Operator ids of aggregates of OVER whose rows get timers of their own.
         keys: Operator id → the type of its keys, whose columns have other types, as wide or wider.
+        splits: Operator id → its aggregate, whose DISTINCT one of the plans splits; of two operators the final one.
         notes: What becomes of each node that holds state, in words.
     """
 
@@ -63,6 +66,7 @@ class QueryEvolution:
     times: Mapping[str, tuple[Pair, tuple[TimeToLive | None, ...]]]
     timers: Collection[str]
     keys: Mapping[str, Serializer]
+    splits: Mapping[str, SplitChange]
     notes: tuple[str, ...]
 
 
@@ -97,6 +101,7 @@ def query_evolution(
     """
     before, after = read_plan(old), read_plan(new)
     known = query_names(before, operator_ids).uids
+    before, after, split = _unsplit(before, after)
     match = matched_plans(before, after, mapped).without(empty)
     _refuse_empty(match, empty)
     _refuse_contradictions(match)
@@ -112,6 +117,11 @@ def query_evolution(
     times = {pair.new.id: times_to_live(pair.old, pair.new) for pair in match.pairs if not pair.by_table}
     rows = {pair.new.id: row_conversions(query, pair, fills) for _, pair in found if pair.columns is not None}
     _refuse_filled_calls(match, rows)
+    splits = {pair.new.id: split(pair) for pair in match.pairs}
+    for pair in match.pairs:
+        change, is_changed = splits[pair.new.id], pair.is_converted or any(times.get(pair.new.id, ()))
+        if change is not None:
+            refuse_split(pair, change, main_uid(after, pair.new), is_changed=is_changed)
     return QueryEvolution(
         moved,
         [one for one in known if one not in moved],
@@ -128,8 +138,35 @@ def query_evolution(
             for one, pair in found
             if keys[pair.new.id] and one in known
         },
-        tuple(_notes(match, rows, times, keys)),
+        {
+            operator_id(state_uid(before, pair.old)): change
+            for pair in match.pairs
+            if (change := splits[pair.new.id]) is not None
+        },
+        tuple(_notes(match, rows, times, keys, splits)),
     )
+
+
+def _unsplit(
+    old: CompiledPlan, new: CompiledPlan
+) -> tuple[CompiledPlan, CompiledPlan, Callable[[Pair], SplitChange | None]]:
+    """Return the plans without the split aggregates of the only one that has such, and what says of a pair what becomes
+    of it."""
+    plans = (old, new)
+    wholes = [without_split(plan) for plan in plans]
+    sides = [side for side, (_, found) in enumerate(wholes) if found]
+    if len(sides) != 1:
+        return old, new, lambda pair: None
+    (side,) = sides
+    split = wholes[side][1]
+
+    def of(pair: Pair) -> SplitChange | None:
+        own, other = (pair.new, pair.old) if side else (pair.old, pair.new)
+        if own.id not in split:
+            return None
+        return SplitChange(other, split[own.id], main_uid(plans[side], split[own.id].partial), is_new=side == 1)
+
+    return wholes[0][0], wholes[1][0], of
 
 
 def _refuse_unknown_filter(pair: Pair, uid: str) -> None:
@@ -272,6 +309,7 @@ def _notes(
     rows: Mapping[int, tuple[RowConversion | None, ...]],
     times: Mapping[int, tuple[TimeToLive | None, ...]],
     keys: Mapping[int, Sequence[tuple[str, LogicalType, LogicalType]]],
+    splits: Mapping[int, SplitChange | None],
 ) -> list[str]:
     def shown(node: PlanNode) -> str:
         table = table_of(node)
@@ -291,6 +329,8 @@ def _notes(
         words += time_words(times.get(pair.new.id, ()))
         wider = [f"{name}: {old.sql} → {to.sql}" for name, old, to in keys.get(pair.new.id, ()) if not is_same(old, to)]
         words += [f"key {', '.join(wider)}"] if wider else []
+        change = splits[pair.new.id]
+        words += [] if change is None else [change.words]
         nodes = f"{shown(pair.old)} as {shown(pair.new)}"
         if words:
             converted.append(f"converted: {nodes}: {', '.join(words)}")

@@ -38,10 +38,13 @@ from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat
 from stateproc.writers.rewrite.frame_sums import ROWS_STATE, TIME_STATE, FrameSums, frame_sums
 from stateproc.writers.rewrite.kafka_offsets import OffsetsEdit
 from stateproc.writers.rewrite.key_evolution import (
+    BucketColumns,
+    BucketKey,
     KeyChange,
     KeyEvolution,
     MatchedKey,
     WiderColumns,
+    WiderKey,
     is_rewritten,
     key_collisions,
     key_evolution,
@@ -175,7 +178,8 @@ class Edits:
     operator states that lose all elements. ``key``: another type of the keys. ``partners``: what becomes of the
     numbers of partners in the state of a join's input, and the state of the other one if there is one. ``frames``: what
     of the accumulators of a state is computed of the rows in a frame of OVER. ``user_keys``: other types of the keys of
-    maps, which stay the bytes that they are.
+    maps, which stay the bytes that they are. ``adopted``: another operator of the snapshot with its edits, whose states
+    come beside the own ones.
     """
 
     dropped: set[str] = field(default_factory=set)
@@ -196,6 +200,7 @@ class Edits:
     partners: dict[str, tuple[PartnerChange, str | None]] = field(default_factory=dict)
     frames: dict[str, FrameBuffers] = field(default_factory=dict)
     user_keys: dict[str, Serializer] = field(default_factory=dict)
+    adopted: ExistingOperator | None = None
 
     @property
     def touch_keyed(self) -> bool:
@@ -210,6 +215,7 @@ class Edits:
             or self.partners
             or self.user_keys
             or self.key is not None
+            or self.adopted is not None
         )
 
     @property
@@ -312,7 +318,7 @@ class ExistingOperator:
         self._confirmed: HashCodes | None = None
         self._hash_choice: tuple[str, HashChoice] | None = None
         self._upgrade: KryoUpgrade | None = None
-        self._matched_key: tuple[KeyChange, MatchedKey | WiderColumns] | None = None
+        self._matched_key: tuple[KeyChange, MatchedKey | WiderColumns | BucketColumns] | None = None
         self._new_key_hash: str | None = None
         self._key_hashes: tuple[KeyHashes | None] | None = None
         self._bootstrapped: tuple[tuple[Callable[[OperatorBootstrap], object], ...], OperatorBootstrap] | None = None
@@ -487,7 +493,7 @@ class ExistingOperator:
         header, rows = self.header, self._rows()
         if header.key is None:
             return None
-        infos = [self._edited(header.carried(name), release) for name in header.names if self._stays(name, rows)]
+        infos = [one._edited(one.header.carried(name), release) for one in self._both() for name in one._kept_names()]
         upgrade, key, key_snapshot = self.upgrade(release), header.key, header.key_snapshot
         if upgrade is not None:
             infos = [upgrade.info(info) for info in infos]
@@ -569,8 +575,18 @@ class ExistingOperator:
             )
         return state.keyed
 
+    def _both(self) -> list[ExistingOperator]:
+        """The operator, and the one whose states it gets."""
+        return [self] if self.edits.adopted is None else [self, self.edits.adopted]
+
+    def _copied(self) -> Iterator[tuple[int, ExistingOperator, str]]:
+        """Yield the keyed states that stay, with their ids, and the operators of the snapshot that have them."""
+        names = ((one, name) for one in self._both() for name in one._kept_names())
+        for state_id, (one, name) in enumerate(names):
+            yield state_id, one, name
+
     def _kept_names(self) -> list[str]:
-        """The keyed states that stay, whose positions are their ids."""
+        """The operator's own keyed states that stay."""
         rows = self._rows()
         return [name for name in self.header.names if self._stays(name, rows)]
 
@@ -669,7 +685,7 @@ class ExistingOperator:
         return self._key_hashes[0]
 
     @property
-    def matched_key(self) -> MatchedKey | WiderColumns | None:
+    def matched_key(self) -> MatchedKey | WiderColumns | BucketColumns | None:
         """What keys become; None if they stay the bytes they are. Raises InvalidOption, UnsupportedSnapshot."""
         change = self.edits.key
         if change is None:
@@ -681,10 +697,13 @@ class ExistingOperator:
             self._matched_key = change, self._conversion_of_keys(key, change)
         return self._matched_key[1]
 
-    def _conversion_of_keys(self, key: Serializer, change: KeyChange) -> MatchedKey | WiderColumns:
+    def _conversion_of_keys(self, key: Serializer, change: KeyChange) -> MatchedKey | WiderColumns | BucketColumns:
         own = self.operator.context
-        if not isinstance(change, TypeChange):
-            return WiderColumns(key, change.value, replace(own.options.context.inner, temporal="exact"))
+        context = replace(own.options.context.inner, temporal="exact")
+        if isinstance(change, WiderKey):
+            return WiderColumns(key, change.value, context)
+        if isinstance(change, BucketKey):
+            return BucketColumns(key, change, context)
         states = (self.header.keyed(name) for name in self.header.names)
         rows = next((state for state in states if not state.kind.is_queue), None)
         if own.row_names is not None and rows is not None:
@@ -695,7 +714,7 @@ class ExistingOperator:
     def key_words(self) -> tuple[str, ...]:
         """What a plan says of keys that get the type that a user wants. Raises InvalidOption, UnsupportedSnapshot."""
         conversion = self.matched_key
-        return conversion.words if isinstance(conversion, MatchedKey) else ()
+        return conversion.words if isinstance(conversion, MatchedKey | BucketColumns) else ()
 
     def _hash_of_new_keys(self) -> HashCodes | ClassHash | None:
         """Return how keys of another type are hashed, if their class has a hash of its own. Raises InvalidOption."""
@@ -834,12 +853,12 @@ class ExistingOperator:
 
     def check_entries(self, mine: OperatorWriteSpec, release: Release) -> None:
         """Raise InvalidOption, UnsupportedSnapshot if entries of a state that stays cannot be changed as planned."""
-        for state_id, name in enumerate(self._kept_names()):
-            self._entry_changes(name, state_id, mine, release)
-            self._row_changes(name)
-            self.type_change(name)
-            self.partner_numbers(name, state_id)
-            self.frame_sums(name, state_id)
+        for state_id, one, name in self._copied():
+            one._entry_changes(name, state_id, mine, release)
+            one._row_changes(name)
+            one.type_change(name)
+            one.partner_numbers(name, state_id)
+            one.frame_sums(name, state_id)
 
     @property
     def declared_states(self) -> list[tuple[str, str]]:
@@ -855,8 +874,11 @@ class ExistingOperator:
         if mine.keyed is None:
             return None
         files = FileOf(spec.state_files, index, mine.parallelism, mine.max_parallelism)
-        names = enumerate(self._kept_names())
-        splits = (split for number, name in names for split in self._edited_splits(name, number, mine, spec.release))
+        splits = (
+            split
+            for state_id, one, name in self._copied()
+            for split in one._edited_splits(name, state_id, mine, spec.release)
+        )
         try:
             return RawCopies(tuple(_joined(splits)), files)
         except SnapshotError as error:
@@ -874,7 +896,7 @@ class ExistingOperator:
         classes = self.operator.options.context.classes
         arity = self.operator.options.case_class_arity
         context = LayoutContext(kryo=spec.release.kryo, classes=classes, tail=True, case_class_arity=arity)
-        for state_id, given in enumerate(self._rows(), len(self._kept_names())):
+        for state_id, given in enumerate(self._rows(), len(list(self._copied()))):
             item = self._hashed(given, mine)
             encoder = self._encoder(item, mine.keyed.key, state_id, mine, context)
             encoding = row_encoding(encoder, files)

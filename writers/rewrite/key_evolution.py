@@ -11,7 +11,7 @@ Entries get the key groups of their new keys. Flink places a SQL key by the byte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
@@ -25,8 +25,10 @@ from stateproc.codec.machine import ValueDecoder
 from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot, Where
 from stateproc.keygroups.class_hashes import HASH_FUNCTIONS, ClassHash
 from stateproc.keygroups.key_group_assignment import key_hash_of
+from stateproc.keygroups.sql_hash_codes import sql_hash_codes
 from stateproc.model.operator_context import OperatorContext
 from stateproc.query_plans.plan_comparison import goes_on, is_same, is_written_alike
+from stateproc.readers.entry_decoder import decode_entries
 from stateproc.readers.error_context import placed
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.readers.state_descriptor import StateDescriptor
@@ -36,12 +38,13 @@ from stateproc.serializers.java.structs import RowOf, TupleOf
 from stateproc.serializers.pojo.serializer import CLASS_FIELD, Pojo
 from stateproc.serializers.scala import CaseClass
 from stateproc.serializers.table.logical_types import LogicalType
-from stateproc.serializers.table.serializers import RowData
+from stateproc.serializers.table.serializers import External, RowData
 from stateproc.writers.bootstrap.column_types import conformed
-from stateproc.writers.bootstrap.keyed_encoder import KEY
+from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY
 from stateproc.writers.key_collisions import KeyCollisions, key_pairs
 from stateproc.writers.rewrite.rekey import HashCodes, Rekey, rekey
 from stateproc.writers.rewrite.row_assignments import Settable, plain
+from stateproc.writers.rewrite.row_selection import raw_entries
 from stateproc.writers.rewrite.transform import exact_read_options
 from stateproc.writers.rewrite.type_changes import Fields, Kept, Matched, Node, TypeChange
 from stateproc.writers.rewrite.type_evolution import ValueEvolution
@@ -60,7 +63,23 @@ class WiderKey:
     value: Serializer
 
 
-KeyChange = WiderKey | TypeChange
+@dataclass(frozen=True)
+class BucketKey:
+    """The type of a SQL job's key that gets or loses buckets of the values that DISTINCT has seen.
+
+    Attributes:
+        value: The new type.
+        columns: Of each column the position that it has in the old type; None for a bucket.
+        buckets: State with a map of such values → the position of their bucket, and the number of buckets. All other
+            buckets are null.
+    """
+
+    value: RowData
+    columns: tuple[int | None, ...]
+    buckets: Mapping[str, tuple[int, int]]
+
+
+KeyChange = WiderKey | BucketKey | TypeChange
 """Another type of keys: as a changed query has it, or as a user wants it."""
 
 
@@ -72,7 +91,7 @@ def is_rewritten(old: Serializer | None, change: KeyChange | None) -> bool:
     """
     if old is None or change is None:
         return False
-    if isinstance(change, TypeChange):
+    if isinstance(change, TypeChange | BucketKey):
         return True
     before, after = _types(old), _types(change.value)
     if len(before) != len(after) or not all(map(goes_on, before, after)):
@@ -100,8 +119,8 @@ class KeyConversion(Protocol):
     def context(self) -> LayoutContext:
         """How keys are decoded for it."""
 
-    def of(self, keys: pa.Array) -> RowBytes:
-        """Return the bytes of the new keys. Raises InvalidRows for a key that does not fit the new type."""
+    def of(self, keys: pa.Array, entries: pa.RecordBatch) -> RowBytes:
+        """Return the bytes of the new keys of entries. Raises InvalidRows for a key that does not fit the new type."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +137,7 @@ class WiderColumns:
     new: Serializer
     context: LayoutContext
 
-    def of(self, keys: pa.Array) -> RowBytes:
+    def of(self, keys: pa.Array, entries: pa.RecordBatch) -> RowBytes:
         """Return the bytes of the new keys. Raises InvalidRows for a key that does not fit the new type."""
         wanted = self.new.layout(replace(self.context, projected=True))
         fields = [
@@ -132,6 +151,52 @@ class WiderColumns:
                 f"a key does not fit its new type: {error.message}",
                 advice="keep the types of the key's columns, or let the operator begin without state: --empty",
             ) from error
+
+
+@dataclass(frozen=True)
+class BucketColumns:
+    """Writes SQL rows with or without buckets.
+
+    Attributes:
+        old: The type of keys.
+        change: What they become.
+        context: How keys are decoded.
+        state: The state whose entries have the keys.
+    """
+
+    old: Serializer
+    change: BucketKey
+    context: LayoutContext
+    state: StateDescriptor | None = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What changes."""
+        return ("key with buckets" if None in self.change.columns else "key without buckets",)
+
+    def of(self, keys: pa.Array, entries: pa.RecordBatch) -> RowBytes:
+        """Return the bytes of the new keys. Raises CorruptSnapshot."""
+        wanted = self.change.value.layout(replace(self.context, projected=True))
+        before = keys.flatten()
+        bucket, number = self.change.buckets.get("" if self.state is None else self.state.name, (None, 0))
+        fields = [
+            self._buckets(entries, number)
+            if at == bucket
+            else pa.nulls(len(keys), field.type)
+            if column is None
+            else before[column]
+            for at, (column, field) in enumerate(zip(self.change.columns, wanted.arrow_type, strict=True))
+        ]
+        if not fields:
+            return wanted.encode(pa.Array.from_buffers(wanted.arrow_type, len(keys), [None]))
+        return wanted.encode(pa.StructArray.from_arrays(fields, fields=list(wanted.arrow_type)))
+
+    def _buckets(self, entries: pa.RecordBatch, number: int) -> pa.Array:
+        """Return the bucket of each entry's value: Java's remainder has the sign of the hash code."""
+        assert self.state is not None and isinstance(self.state.user_key, External)
+        decoded = decode_entries([raw_entries(entries)], self.state, self.context, flatten=True)
+        values = pa.concat_arrays([batch.column(MAP_KEY) for batch in decoded])
+        return pa.array(np.fmod(sql_hash_codes(values, self.state.user_key.type), np.int32(number)), pa.int32())
 
 
 @dataclass(frozen=True)
@@ -150,7 +215,7 @@ class MatchedKey:
     matched: Matched
     context: LayoutContext
 
-    def of(self, keys: pa.Array) -> RowBytes:
+    def of(self, keys: pa.Array, entries: pa.RecordBatch) -> RowBytes:
         """Return the bytes of the new keys. Raises InvalidRows, and what `ValueEvolution.of` raises."""
         return self.values.of(pa.RecordBatch.from_arrays([keys], schema=self.values.rows))
 
@@ -308,7 +373,7 @@ class KeyEvolution:
             with placed("<raw entries>", int, self.source.state.name):
                 decoded = decoder.decode(own.data, own.offsets[:-1], own.offsets[1:])
             try:
-                new = self.conversion.of(decoded)
+                new = self.conversion.of(decoded, batch)
             except InvalidRows as error:
                 raise error.at(state=self.source.state.name) from error
             made = _with_keys(stored, starts, own.lengths, new)
@@ -330,7 +395,7 @@ def _with_keys(stored: RowBytes, starts: Longs, lengths: Longs, new: RowBytes) -
 
 def key_evolution(
     state: StateDescriptor,
-    conversion: MatchedKey | WiderColumns,
+    conversion: MatchedKey | WiderColumns | BucketColumns,
     key: Serializer,
     max_parallelism: int,
     operator: OperatorContext,
@@ -370,6 +435,8 @@ def key_evolution(
             "(record:name,count), or in Python a function of the keys that returns their hash codes. Hashes of enums "
             "are others in every JVM",
         )
+    if isinstance(conversion, BucketColumns):
+        conversion = replace(conversion, state=state)
     source = Rekey(state, max_parallelism, replace(context.inner, temporal="exact"), None)
     target = rekey(
         replace(state, key=key), max_parallelism, context, hash_function=hash_function, operator=operator.display
@@ -377,11 +444,11 @@ def key_evolution(
     return KeyEvolution(source, target, conversion, _has_pairs(conversion))
 
 
-def _has_pairs(conversion: MatchedKey | WiderColumns) -> bool:
+def _has_pairs(conversion: KeyConversion) -> bool:
     return isinstance(conversion, MatchedKey) and not conversion.is_one_to_one
 
 
-def key_collisions(conversion: MatchedKey | WiderColumns | None) -> KeyCollisions | None:
+def key_collisions(conversion: KeyConversion | None) -> KeyCollisions | None:
     """Return what finds keys that become one, if it is not certain that there are none."""
     if not isinstance(conversion, MatchedKey) or not _has_pairs(conversion):
         return None

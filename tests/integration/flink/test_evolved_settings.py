@@ -1,5 +1,5 @@
-"""State gets or loses a time to live, rows come in batches, aggregates get two phases: real Flink goes on with the same
-queries under the other setting."""
+"""State gets or loses a time to live, rows come in batches, aggregates get two phases, DISTINCT is split: real Flink
+goes on with the same queries under the other setting."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from stateproc import SavepointWriter
-from stateproc.errors import InvalidOption
+from tests.helpers.flink import split_distinct
 from tests.helpers.flink.evolving_job import SOURCES, EvolvingJob, Feed, script, table
+from tests.helpers.flink.split_distinct import BATCHES, SPLIT
 
 pytestmark = pytest.mark.flink
 
@@ -19,6 +20,7 @@ FEEDS: dict[str, Feed] = {
     "orders": ("id BIGINT, customer BIGINT, product STRING, amount DOUBLE, proc AS PROCTIME()", "append"),
     "payments": ("order_id BIGINT, payer STRING", "append"),
     "customers": ("customer BIGINT, name STRING, city STRING, PRIMARY KEY (customer) NOT ENFORCED", "upsert"),
+    **split_distinct.FEEDS,
 }
 NUMBERED = "SELECT {0} FROM (SELECT {0}, ROW_NUMBER() OVER (PARTITION BY {1}) AS r FROM {2}) WHERE r <= {3}"
 # Sink → its columns and the query.
@@ -53,6 +55,7 @@ QUERIES = {
         "name STRING, customer BIGINT, city STRING, PRIMARY KEY (name) NOT ENFORCED",
         "SELECT name, customer, city FROM customers",
     ),
+    **split_distinct.QUERIES,
 }  # fmt: skip
 UNASKED = " ON CONFLICT DO DEDUPLICATE"
 """What Flink before 2.3 does unasked before such a sink."""
@@ -67,26 +70,24 @@ FIRST: Rows = {
     ],
     "payments": [(1, "card"), (3, "cash"), (3, "cash"), (9, None)],
     "customers": [(1, "Ann", "Rome"), (2, "Bob", "Rome"), (9, "Zoë", None)],
+    "sales": split_distinct.FIRST,
 }
 SECOND: Rows = {
     "orders": [(6, 1, "tea", 15.0), (7, 3, "紅茶", 1.5), (8, 2, "mate", 4.5), (9, None, "tea", 6.0)],
     "payments": [(2, "card"), (6, "cash"), (5, None)],
     "customers": [(3, "Cid", "Rome"), (1, "Zed", "Rome"), (2, "Bea", "Oslo")],
+    "sales": split_distinct.SECOND,
 }
 TTL = "SET 'table.exec.state.ttl' = '{}';\n"
-BATCHES = """SET 'table.exec.mini-batch.enabled' = 'true';
-SET 'table.exec.mini-batch.allow-latency' = '1 s';
-SET 'table.exec.mini-batch.size' = '3';
-SET 'table.optimizer.agg-phase-strategy' = '{}_PHASE';
-"""
 CHANGES = {
     "ttl on": (TTL.format("0 ms"), TTL.format("1 d")),
     "ttl off": (TTL.format("36 h"), TTL.format("0 ms")),
-    "two phases": ("", BATCHES.format("TWO")),
+    # With these what DISTINCT has seen gets buckets.
+    "two phases": ("", BATCHES.format("TWO") + SPLIT.format("true")),
     "one phase": (BATCHES.format("TWO"), ""),
     # State V2 has the names and the bytes of the first; a savepoint of such a job is native.
     "asynchronous": ("", "SET 'table.exec.async-state.enabled' = 'true';\n"),
-    "batches": ("", BATCHES.format("ONE")),
+    "batches": ("", BATCHES.format("ONE") + SPLIT.format("true")),
 }
 
 
@@ -147,31 +148,19 @@ def test_queries_go_on_under_another_setting(flink: EvolvingJob, request: pytest
     assert expected in Path(flink.path("untouched.error")).read_text()
 
 
-SPLIT = "SET 'table.optimizer.distinct-agg.split.enabled' = '{}';\n"
-DISTINCT = {
-    "distinct": (
-        "customer BIGINT, n BIGINT, products BIGINT",
-        "SELECT customer, COUNT(*), COUNT(DISTINCT product) FROM orders GROUP BY customer",
-    )
-}
+# Releases → the setting under which rows come in batches, so that the incremental aggregate has what DISTINCT has seen.
+NOT_SPLIT = {("2.3", "2.3"): "", ("1.20", "2.3"): BATCHES.format("TWO")}
 
 
-@pytest.mark.parametrize("settings", [("false", "true"), ("true", "false")], ids=["on", "off"])
-def test_distinct_that_is_split_has_other_state(settings: tuple[str, str], tmp_path: Path) -> None:
-    """It is refused; restored as it is, by the uids of plans or in spite of them, it fails or begins anew."""
-    text = script(tmp_path, {"orders": FEEDS["orders"]}, DISTINCT)
-    job = EvolvingJob(("2.3", "2.3"), tmp_path, [SPLIT.format(one) + text for one in settings])
-    job.feed({"orders": FIRST["orders"]})
-    job.do(job.compile("old"), job.run("old", "rocksdb", "old", taken=job.path("taken")))
-    job.feed({"orders": [*FIRST["orders"], *SECOND["orders"]]})
-    job.do(job.compile("new"), job.run("new", "hashmap", "all"))
-    with pytest.raises(InvalidOption, match="would begin without state"):
-        job.writer("canonical").evolve(job.path("old.json"), job.path("new.json"), new_aggregates="empty")
-    job.feed({"orders": SECOND["orders"]})
-    job.do(job.run("new", "hashmap", "plain", job.snapshot("canonical")))
-    error = Path(job.path("plain.error"))
-    if error.exists():
-        assert "Cannot map checkpoint/savepoint state for operator" in error.read_text()
-    else:
-        old, new, whole = (job.changes(name).get("distinct", []) for name in ("old", "plain", "all"))
-        assert table(old, new) != table(whole)
+@pytest.mark.parametrize("releases", NOT_SPLIT, ids=" to ".join)
+def test_distinct_is_not_split_any_more(releases: tuple[str, str], tmp_path: Path) -> None:
+    text = script(tmp_path, split_distinct.FEEDS, split_distinct.QUERIES)
+    scripts = [SPLIT.format("true") + NOT_SPLIT[releases] + text, SPLIT.format("false") + text]
+    job = EvolvingJob(releases, tmp_path, scripts)
+
+    def sell(job: EvolvingJob, version: int, *parts: Rows) -> None:
+        job.feed({"sales": [row for part in parts for row in part["sales"]]})
+
+    job.begin(sell, FIRST, SECOND)
+    job.go_on(sell, SECOND, lambda writer: writer.evolve(job.path("old.json"), job.path("new.json")))
+    job.check(split_distinct.QUERIES)
