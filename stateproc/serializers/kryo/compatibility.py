@@ -114,8 +114,10 @@ def _of(type_: FieldType, setting: KryoSetting, within: tuple[str, ...], declare
     if described is None:
         return _of_unknown(type_, setting, within, declared)
     if described.is_enum:
-        # Only Kryo 2 marks references to enums; where the class is not named, a mark for null takes its place.
-        return ALIKE if declared else Verdict(Bytes.OTHER, f"the enum {name}, which Kryo 5 writes without a mark")
+        # Only Kryo 2 marks references to enums; where the class is not named, a mark for null takes its place, unless a
+        # constant occurs again.
+        again = Verdict(Bytes.UNDECIDED, f"the enum {name}, whose constants only Kryo 2 refers to where they repeat")
+        return again if declared else Verdict(Bytes.OTHER, f"the enum {name}, which Kryo 5 writes without a mark")
     if described.like is not None:
         return _of(described.like, setting, within, False)
     if described.alternatives:

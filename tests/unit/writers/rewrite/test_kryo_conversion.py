@@ -188,6 +188,17 @@ def test_an_optional_of_a_final_class_has_other_bytes_in_a_field(held: str, foun
     assert bytes_of(optional, comparison).bytes is Bytes.ALIKE
 
 
+def test_a_constant_that_repeats_is_written_again() -> None:
+    """As read by Flink 2.3: Kryo 2 writes a reference, which Kryo 5 takes for a mark."""
+    colours = {"com.acme.Colour": ["RED", "GREEN"]}
+    context = conversion_context(LayoutContext(kryo=2, classes=colours), release("2.3"))
+    array = Kryo("[Lcom.acme.Colour;", ("[Lcom.acme.Colour;",))
+    assert bytes_of(array, Comparison(2, release("2.3"), colours)).bytes is Bytes.UNDECIDED
+    written = row_bytes_of(pa.array([bytes.fromhex("57 01 04 01 01 03 01 02")], pa.large_binary()))
+    found = ValueConversion(array.layout, context, "state").converter().of(written).to_arrow().to_pylist()
+    assert found == [bytes.fromhex("57 01 04 01 01 01 01 01 02")]
+
+
 def test_states_that_need_nothing_stay_bytes(tmp_path: Path) -> None:
     """Numbers and text of Kryo 2 are those of Kryo 5; the registration of Avro's serializer is another."""
     fixture = fixtures_in(FIXTURES / "1.20" / "edges-rocksdb-canonical")[0]
