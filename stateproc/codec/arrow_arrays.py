@@ -183,7 +183,9 @@ def as_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """
     if array.type == type_:
         return array
-    if len(array) > array.null_count and _is_time(array.type) != _is_time(type_) and _both_numbers(array.type, type_):
+    if len(array) == array.null_count:
+        return pa.nulls(len(array), type_)
+    if _is_time(array.type) != _is_time(type_) and _both_numbers(array.type, type_):
         way = "unix_millis(…), unix_date(…)" if _is_time(array.type) else "timestamp_millis(…), date_from_unix_date(…)"
         raise Unencodable(
             f"{array.type} does not fit {type_}: the unit is unknown (Spark has {way})",

@@ -9,7 +9,9 @@ The modes are those of Flink 1.15 and later (`execution.state-recovery.claim-mod
 * LEGACY leaves the files to nobody, and goes on to use them.
 
 Under CLAIM and LEGACY the checkpoints of a job name the tables of a native savepoint as if they were beside their own
-`_metadata`, and are not restored (FLINK-39964). Measured with Flink 1.20 and 2.3.
+`_metadata`, and are not restored (FLINK-39964). Measured with Flink 1.20 and 2.3, and but for changelogs with 1.19.
+
+Full checkpoints, those of hashmap and of RocksDB without `incremental`, share no files: no mode changes anything.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ from stateproc.serializers.compatibility import (
 from stateproc.serializers.flinkx.scala_api import has_scala_api
 from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.java.scalars import Scalar
+from stateproc.serializers.pojo.compatibility import has_collection
 
 _MIGRATION = "org.apache.flink.util.StateMigrationException: "
 _KINDS = "java.lang.IllegalStateException: Incompatible key/value state types. Was [{0}], registered with [{1}]."
@@ -70,6 +71,10 @@ _UPGRADE = (
 _SCALA = (
     "stateproc upgrade --flink-version {0} --scala flink-scala-api if the job has flink-scala-api in Flink 2, see "
     "docs/howto/from-1-to-2.md"
+)
+_WITH_ARGUMENTS = (
+    "a job that declares the arguments of such a List, Set or Map (TypeHint, the result of a function) has another "
+    "serializer in Flink 2, which refuses the state: see docs/howto/from-1-to-2.md"
 )
 _UNKNOWN_KEYS = (
     "its type is not known, because nothing of this changelog is materialized and the log does not contain it; {0}"
@@ -153,6 +158,8 @@ def _check(old: DeclaredState, new: DeclaredState, comparison: Comparison, heap:
     worst = max(findings, key=lambda found: list(Verdict).index(found.verdict), default=Finding(Verdict.AS_IS))
     if worst.verdict is Verdict.AS_IS and VALUE in old.serializers and VALUE not in new.serializers:
         worst = replace(worst, reasons=(*worst.reasons, "the job's type is not given, and so not compared"))
+    if comparison.changes_kryo and comparison.release.kryo == 5 and any(map(has_collection, old.serializers.values())):
+        worst = replace(worst, reasons=(*worst.reasons, _WITH_ARGUMENTS))
     losses = tuple(dict.fromkeys(loss for found in findings for loss in found.losses))
     return replace(worst, losses=losses) if worst.verdict is not Verdict.REFUSED else worst
 

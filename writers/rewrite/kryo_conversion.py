@@ -41,7 +41,7 @@ from stateproc.serializers.core.compatibility import Comparison
 from stateproc.serializers.flinkx.scala_api import has_scala_api, is_migrated, migrated
 from stateproc.serializers.kryo.compatibility import Bytes, bytes_of
 from stateproc.serializers.kryo.serializer import HOLDERS, Kryo
-from stateproc.serializers.pojo.compatibility import convertible, undeclared_collections, with_fields
+from stateproc.serializers.pojo.compatibility import convertible, has_collection, undeclared_collections, with_fields
 from stateproc.serializers.pojo.serializer import Pojo
 from stateproc.verification.class_mentions import all_serializers, class_skeleton
 from stateproc.verification.problem import problem_of
@@ -446,6 +446,8 @@ class KryoUpgrade:
         for place in dict.fromkeys((pojo.class_name, name) for fields in found for pojo, name in fields):
             if place in self.taken:
                 yield f"{simple_name(place[0])}.{place[1]} taken as {self.taken[place]}, as its values are"
+        if any(map(has_collection, info.serializers.values())):
+            yield "List, Set and Map left to Kryo: if the job declares their arguments, evolve-type first"
 
     def _undeclared(self, info: StateMetaInfo) -> Iterator[ConversionProblem]:
         """Yield the POJOs with fields of collections whose arguments nobody gives."""

@@ -91,7 +91,8 @@ def check_scala(operator: Operator, release: Release, gone: Collection[str]) -> 
 
 
 _OTHERWISE = (
-    "write them anew from rows (transform_state), or leave them out (drop_state)",
+    "give them the type that the job has instead, a POJO or tuple (stateproc evolve-type --to), in a write of its own "
+    "before; or leave them out (drop_state)",
     "write the operator anew from rows (with_operator), or leave it out (remove_operator)",
 )
 """What to do about a state, and about keys."""

@@ -57,6 +57,10 @@ def _inner_args(w: Walker, element: FieldType | None) -> tuple[FieldType, ...]:
     return element.args if element is not None and w.version >= 5 else ()
 
 
+def _forgotten(element: FieldType) -> FieldType:
+    return FieldType(element.name, element.args if element.array else ())
+
+
 def _collection(w: Walker, type_: FieldType, *, nullable: bool = True, header: bool = False) -> list[Any] | None:
     """A Collection; ``nullable``: null elements are possible; ``header``: a comparator comes along."""
     return _collection5(w, type_, nullable, header) if w.version >= 5 else _collection2(w, type_, header)
@@ -69,7 +73,7 @@ def _collection2(w: Walker, type_: FieldType, header: bool) -> list[Any]:
     n = w.data.count(w.data.varint(), "elements")
     element = _element(w, type_, 0)
     if element is not None and w.final(element):
-        return [w.known(FieldType(element.name, element.args if element.array else ())) for _ in range(n)]
+        return [w.known(_forgotten(element)) for _ in range(n)]
     return [w.by_class() for _ in range(n)]
 
 
@@ -158,7 +162,9 @@ def _map(w: Walker, type_: FieldType, *, nullable: bool = True, header: bool = F
 def _entry_part(w: Walker, type_: FieldType | None, args: tuple[FieldType, ...], nullable: bool) -> Any:
     if type_ is None or not w.final(type_):
         return w.by_class(args)
-    return w.known(type_, nullable=nullable or w.version < 5)
+    if w.version < 5:
+        return w.known(_forgotten(type_), nullable=True)
+    return w.known(type_, nullable=nullable)
 
 
 def _plain_map(w: Walker, type_: FieldType) -> KryoMap | None:

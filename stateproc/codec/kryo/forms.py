@@ -8,7 +8,7 @@ is a common value, and a sorted map that somebody describes by two fields is not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -151,11 +151,23 @@ ABSTRACT = frozenset(
 """Abstract types of such classes: every value names its own class."""
 
 
-def _fields(name: str, variables: str, final: bool, **types: str) -> UserClass:
+def _fields(name: str, variables: Sequence[str], final: bool, **types: str) -> UserClass:
     fields = tuple((field, FieldType(type_)) for field, type_ in types.items())
     return UserClass(name, fields, variables=tuple(variables), final=final, form=CLASS)
 
 
+def _tuple(arity: int) -> UserClass:
+    fields = {f"f{i}": f"T{i}" for i in range(arity)}
+    return _fields(f"org.apache.flink.api.java.tuple.Tuple{arity}", tuple(fields.values()), False, **fields)
+
+
+_ENUMS = {
+    "time.DayOfWeek": "MONDAY TUESDAY WEDNESDAY THURSDAY FRIDAY SATURDAY SUNDAY",
+    "time.Month": "JANUARY FEBRUARY MARCH APRIL MAY JUNE JULY AUGUST SEPTEMBER OCTOBER NOVEMBER DECEMBER",
+    "time.temporal.ChronoUnit": "NANOS MICROS MILLIS SECONDS MINUTES HOURS HALF_DAYS DAYS WEEKS MONTHS YEARS DECADES "
+    "CENTURIES MILLENNIA ERAS FOREVER",
+    "math.RoundingMode": "UP DOWN CEILING FLOOR HALF_UP HALF_DOWN HALF_EVEN UNNECESSARY",
+}
 KNOWN_CLASSES: Mapping[str, UserClass] = {
     known.name: known
     for known in (
@@ -165,9 +177,11 @@ KNOWN_CLASSES: Mapping[str, UserClass] = {
         _fields("kotlin.Pair", "AB", True, first="A", second="B"),
         _fields("kotlin.Triple", "ABC", True, first="A", second="B", third="C"),
         UserClass("java.util.Comparators$NaturalOrderComparator", constants=("INSTANCE",), final=True),
+        *(_tuple(arity) for arity in range(1, 26)),
+        *(UserClass(f"java.{name}", constants=tuple(text.split()), final=True) for name, text in _ENUMS.items()),
     )
 }
-"""Classes of the JDK and of Kotlin that FieldSerializer writes, described as the user's are."""
+"""Classes of the JDK, Flink and Kotlin that FieldSerializer writes, and enums, described as the user's are."""
 
 
 EMPTY_BODIES = {2: (b"\0", b"\0\0"), 5: (b"\1", b"\1\0")}

@@ -30,6 +30,7 @@ from stateproc.codec.kryo.types import (
     RECORD,
     FieldType,
     bind,
+    bound_variables,
     in_java_order,
     is_synthetic,
     java_name,
@@ -78,6 +79,7 @@ class Kryo5Output:
         self._ids = _ids(registrations)
         self._names: dict[str, int] = {}
         self._objects: dict[int, int] = {}
+        self.bound: dict[str, dict[str, FieldType]] = {}
 
     # --- objects ------------------------------------------------------------------------------------------
     def by_class(self, node: Node, args: tuple[FieldType, ...] = ()) -> None:
@@ -295,7 +297,7 @@ def _class(w: Kryo5Output, node: Node, args: tuple[FieldType, ...]) -> None:
 
 def _optional(w: Kryo5Output, node: Node, args: tuple[FieldType, ...]) -> None:
     (held,) = node.children
-    w.by_class(held, args[0].args if args else ())
+    w.by_class(held)
 
 
 def _atomic_boolean(w: Kryo5Output, node: Node, args: tuple[FieldType, ...]) -> None:
@@ -566,15 +568,29 @@ def _fields(w: Kryo5Output, node: Node, args: tuple[FieldType, ...]) -> None:
     described = node.described
     assert described is not None
     pushes = described.form != RECORD
-    bound = dict(zip(described.variables, args, strict=False)) if pushes else {}
+    # Without arguments, Kryo 5 takes those of the object of this class that it is in.
+    outer = w.bound.get(described.name, {})
+    w.bound[described.name] = bound = outer | (bound_variables(described, args) if pushes else {})
     fields = in_java_order(described.fields)
     if len(node.children) < len(fields):
         fields = tuple(field for field in fields if not is_synthetic(field[0]))
     for (name, type_), child in zip(fields, node.children, strict=True):
         if is_synthetic(name):
             continue
+        if type_.name in described.variables:  # Kryo 5 may know more of it than Kryo 2, as in List<Pair<Long, T>>.
+            _variable(w, child, bound.get(type_.name), f"field {name!r} of {described.name!r}")
+            continue
         part = bind(type_, described.variables, bound)
         w.declared(child, part if pushes else without_arguments(part))
+    w.bound[described.name] = outer
+
+
+def _variable(w: Kryo5Output, node: Node, type_: FieldType | None, place: str) -> None:
+    """A field of the type of a type variable, of whose class Kryo 5 may know another one than Kryo 2."""
+    found = None if node.null else node.resolved.type
+    if found is not None and type_ is not None and java_name(found) != java_name(type_) and w.final(type_):
+        _refuse(java_name(found), f"it takes the {place} for a {type_}, as in the object around it", _NO_FORM)
+    w.element(node, type_, True)
 
 
 def _writers() -> Mapping[Body | str, WriteBody]:

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from stateproc.codec.decimals import decimal_text, unscaled
-from stateproc.codec.kryo.types import BOXES, STRING, FieldType
+from stateproc.codec.kryo.types import BOXES, STRING, FieldType, without_arguments
 from stateproc.codec.kryo.values import KryoNumber, Text
 from stateproc.codec.kryo.walker import Body, Walker
 from stateproc.errors import CHECK_FILE
@@ -101,8 +101,8 @@ def _class(w: Walker, type_: FieldType) -> Text | None:
 
 
 def _optional(w: Walker, type_: FieldType) -> Any:
-    """Kryo 2: a field of the declared type argument; Kryo 5: an object by class."""
-    return w.declared(type_.args[0]) if type_.args and w.version < 5 else w.by_class()
+    """Kryo 2: a field of the declared type argument, without arguments of its own; Kryo 5: an object by class."""
+    return w.declared(without_arguments(type_.args[0])) if type_.args and w.version < 5 else w.by_class()
 
 
 def _atomic_int(w: Walker, type_: FieldType) -> int:

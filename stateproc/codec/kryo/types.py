@@ -148,6 +148,11 @@ def is_outer(name: str) -> bool:
     return is_synthetic(name) and not name.startswith("val$")
 
 
+def bound_variables(described: UserClass, args: tuple[FieldType, ...]) -> dict[str, FieldType]:
+    """Type variable of a class → what it stands for, without arguments: of a List<Long> Kryo knows the List."""
+    return dict(zip(described.variables, map(without_arguments, args), strict=False))
+
+
 def bind(type_: FieldType, variables: tuple[str, ...], bound: Mapping[str, FieldType]) -> FieldType:
     """``type_`` with type variables replaced by what they stand for, java.lang.Object if that is unknown."""
     if type_.name in variables:

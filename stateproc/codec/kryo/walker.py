@@ -18,6 +18,7 @@ from stateproc.codec.kryo.types import (
     FieldType,
     UserClass,
     bind,
+    bound_variables,
     class_of_name,
     in_java_order,
     is_outer,
@@ -78,6 +79,8 @@ class Walker:
         # The class that was read as chill's serializers write it before anything showed that they were there.
         self.assumed: str | None = None
         self._by_fields: str | None = None
+        # Class → what its type variables stand for, in the object of it that is read.
+        self._bound: dict[str, dict[str, FieldType]] = {}
         self._objects: list[tuple[str, Any, int]] = []
         self._open: list[int] = []
         self._weight = 0
@@ -343,7 +346,11 @@ class Walker:
     def fields(self, described: UserClass, args: tuple[FieldType, ...]) -> KryoObject:
         """FieldSerializer: the fields of all classes of the hierarchy, by name."""
         pushes = pushes_arguments(described, self.version, self.guesses)
-        bound = dict(zip(described.variables, args, strict=False)) if pushes else {}
+        bound = bound_variables(described, args) if pushes else {}
+        outer = self._bound.get(described.name, {})
+        if self.version >= 5:  # Without arguments, Kryo 5 takes those of the object of this class that it is in.
+            bound = outer | bound
+        self._bound[described.name] = bound
         start = self.data.cursor.pos
         values: dict[str, Any] = {}
         for name, type_ in in_java_order(described.fields):
@@ -363,6 +370,7 @@ class Walker:
                 raise
             except CorruptSnapshot as error:
                 raise CorruptField.of(error, described.name, name, type_) from error
+        self._bound[described.name] = outer
         value = KryoObject(described.name, {name: values[name] for name, _ in described.fields})
         return self.doubts.checked(value, described, self.data, start)
 

@@ -112,10 +112,12 @@ def _of(type_: FieldType, setting: KryoSetting, within: tuple[str, ...], declare
         return Verdict(Bytes.UNDECIDED, f"{name} is written by a serializer that the job registers")
     described = setting.classes.get(name)
     if described is None:
-        return _of_unknown(type_, setting, within)
+        return _of_unknown(type_, setting, within, declared)
     if described.is_enum:
-        # Only Kryo 2 marks references to enums; where the class is not named, a mark for null takes its place.
-        return ALIKE if declared else Verdict(Bytes.OTHER, f"the enum {name}, which Kryo 5 writes without a mark")
+        # Only Kryo 2 marks references to enums; where the class is not named, a mark for null takes its place, unless a
+        # constant occurs again.
+        again = Verdict(Bytes.UNDECIDED, f"the enum {name}, whose constants only Kryo 2 refers to where they repeat")
+        return again if declared else Verdict(Bytes.OTHER, f"the enum {name}, which Kryo 5 writes without a mark")
     if described.like is not None:
         return _of(described.like, setting, within, False)
     if described.alternatives:
@@ -133,7 +135,7 @@ def _of(type_: FieldType, setting: KryoSetting, within: tuple[str, ...], declare
     return found
 
 
-def _of_unknown(type_: FieldType, setting: KryoSetting, within: tuple[str, ...]) -> Verdict:
+def _of_unknown(type_: FieldType, setting: KryoSetting, within: tuple[str, ...], declared: bool) -> Verdict:
     """Decide for a class that nobody describes."""
     name = type_.name
     if name in _OTHER:
@@ -143,10 +145,22 @@ def _of_unknown(type_: FieldType, setting: KryoSetting, within: tuple[str, ...])
     if is_scala(name):
         return Verdict(Bytes.OTHER, f"{name}, a class of Scala, for which Flink 2 registers nothing", _CHILL)
     if name == "java.util.Optional" and type_.args:
-        return _of(type_.args[0], setting, within, False)
+        return _of_optional(type_.args[0], setting, within, declared)
     if name in FINAL_CLASSES or name.startswith("java."):
         return Verdict(Bytes.UNDECIDED, f"{name}: the classes of values decide")
     return Verdict(Bytes.UNDECIDED, f"the fields of {name} are not known; describe the class")
+
+
+def _of_optional(held: FieldType, setting: KryoSetting, within: tuple[str, ...], declared: bool) -> Verdict:
+    """Decide for an Optional; of a field Kryo 2 knows what it holds, and leaves out the name of a final class."""
+    found = _of(held, setting, within, False)
+    if not declared or found.bytes is Bytes.OTHER:
+        return found
+    described = setting.classes.get(held.name)
+    final = held.name in FINAL_CLASSES if described is None else described.final
+    if final is None or held.array:
+        return Verdict(Bytes.UNDECIDED, f"an Optional of {held}, whose class Kryo 2 may leave out")
+    return Verdict(Bytes.OTHER, f"an Optional of {held}, whose class Kryo 2 leaves out") if final else found
 
 
 @rule(Kryo)

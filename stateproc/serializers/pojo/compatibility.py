@@ -151,17 +151,53 @@ def convertible(old: Serializer, comparison: Comparison, taken: Taken | None = N
         return with_parts(old, lambda part: convertible(part, comparison, taken))
     extracted = _extracted(old, comparison, taken)
 
-    def field(name: str, serializer: Serializer) -> Serializer:
-        known = extracted.get(name)
-        if not isinstance(serializer, Kryo) or serializer.class_name not in COLLECTIONS:
-            return convertible(serializer, comparison, taken)
+    def collection(serializer: Kryo, known: Serializer | None) -> Serializer:
         if not isinstance(known, ReleaseDependent) or not isinstance(known.one, Kryo):
             return serializer
-        return ReleaseDependent(replace(serializer, declared=known.one.declared), known.two)
+        declared = known.one.declared
+        if declared is not None and declared.name == "java.lang.Iterable":  # Of which columns know no elements.
+            declared = replace(declared, name="java.util.Collection")
+        return ReleaseDependent(replace(serializer, declared=declared), known.two)
 
-    fields = tuple((name, field(name, serializer)) for name, serializer in old.fields)
+    def rest(serializer: Serializer) -> Serializer:
+        return convertible(serializer, comparison, taken)
+
+    fields = tuple(
+        (name, _with_collections(serializer, extracted.get(name), collection, rest)) for name, serializer in old.fields
+    )
     changed = tuple(replace(one, serializer=convertible(one.serializer, comparison, taken)) for one in old.subclasses)
     return replace(old, fields=fields, subclasses=changed)
+
+
+def _with_collections(
+    old: Serializer,
+    extracted: Serializer | None,
+    change: Callable[[Kryo, Serializer | None], Serializer],
+    rest: Callable[[Serializer], Serializer],
+) -> Serializer:
+    """Return a field's serializer with changed collections of Kryo, also those in tuples and arrays.
+
+    Args:
+        old: The serializer.
+        extracted: What the description gives the field; None where there is none.
+        change: Returns another serializer for a collection, of it and of what the description gives in its place.
+        rest: Returns another serializer for what has no collection of the field, such as other POJOs.
+    """
+    if isinstance(old, Kryo) and old.class_name in COLLECTIONS:
+        return change(old, extracted)
+    if not has_collection(old):
+        return rest(old)
+    own = [part for _, part in parts(old)]
+    known = [] if extracted is None or type(extracted) is not type(old) else [part for _, part in parts(extracted)]
+    beside = iter(known if len(known) == len(own) else [None] * len(own))
+    return with_parts(old, lambda part: _with_collections(part, next(beside), change, rest))
+
+
+def has_collection(serializer: Serializer) -> bool:
+    """Whether Kryo writes a List, Map, Set …, as the whole or a part that is no field of a POJO."""
+    if isinstance(serializer, Kryo):
+        return serializer.class_name in COLLECTIONS
+    return not isinstance(serializer, Pojo) and any(has_collection(part) for _, part in parts(serializer))
 
 
 def with_fields(old: Serializer, change: Callable[[str, str, Serializer], Serializer | None]) -> Serializer:
@@ -183,7 +219,7 @@ def undeclared_collections(
     if isinstance(old, Pojo):
         extracted = _extracted(old, comparison, taken)
         for name, serializer in old.fields:
-            if isinstance(serializer, Kryo) and serializer.class_name in COLLECTIONS and name not in extracted:
+            if name not in extracted and has_collection(serializer):
                 yield old, name
             yield from undeclared_collections(serializer, comparison, taken)
         for subclass in old.subclasses:
@@ -212,11 +248,13 @@ def _same_field(old: Serializer, extracted: Serializer | None, comparison: Compa
         collection = old.inner if isinstance(old, NullableOf) else None
         name = _ONE_OF.get(collection.kind) if isinstance(collection, ListOf | MapOf) else None
         return old if name is None else Kryo(name, (name,))
-    if isinstance(old, Kryo) and old.class_name in COLLECTIONS:
-        if isinstance(extracted, ReleaseDependent):
-            return extracted.two
-        return old if extracted is not None else Undeclared(_COLLECTION_OF_FLINK_2.format(old.class_name))
-    return same_job(old, comparison)
+    return _with_collections(old, extracted, _collection_of_job, lambda part: same_job(part, comparison))
+
+
+def _collection_of_job(old: Kryo, extracted: Serializer | None) -> Serializer:
+    if isinstance(extracted, ReleaseDependent):
+        return extracted.two
+    return old if extracted is not None else Undeclared(_COLLECTION_OF_FLINK_2.format(old.class_name))
 
 
 _COLLECTION_OF_FLINK_2 = (

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import stateproc
+from stateproc.compatibility.claim_rules import CLAIM_MODES
 from stateproc.compatibility.verdicts import CompatibilityCheck
 from tests.helpers.flink.case_jobs import found_by_runs, job_path, run_java
 
@@ -17,6 +18,12 @@ CASE, JOB, RELEASE = "claimed-native-savepoint", "C15", "1.20"
 ISSUE = "FLINK-39964"
 _FILES = ("--conf", "state.storage.fs.memory-threshold=1b")
 """Tables are files, however small."""
+_FULL = (
+    *_FILES,
+    *("--conf", "execution.checkpointing.incremental=false"),
+    *("--conf", "state.backend.incremental=false"),
+)
+"""Checkpoints of RocksDB that share no files."""
 
 
 class Snapshots:
@@ -29,14 +36,16 @@ class Snapshots:
         self.changelog = [word for setting in log for word in ("--conf", setting)]
         self._write("logged", "ckptx1", self.changelog)
         self._write("plain", "ckptx2,native", _FILES)
+        self._write("full", "ckptx2", _FULL)
         run_java(self._path, "Lab", "--runs", self._listed())
         (self.logged,) = folder.glob("logged/checkpoints/*/chk-1")
         self.first, self.second = sorted(folder.glob("plain/checkpoints/*/chk-[12]"))
         (self.savepoint,) = folder.glob("plain/native/*")
+        self.full, self.second_full = sorted(folder.glob("full/checkpoints/*/chk-[12]"))
         self.checks = {
             (path, mode): self._check(path, mode)
-            for path in (self.logged, self.first, self.savepoint)
-            for mode in ("NO_CLAIM", "CLAIM")
+            for path in (self.logged, self.first, self.savepoint, self.full)
+            for mode in CLAIM_MODES
         }
 
     def _check(self, path: Path, mode: str) -> CompatibilityCheck:
@@ -72,6 +81,9 @@ class Snapshots:
             "of claimed": (left, "NO_CLAIM", "", _FILES),
             "ended": (self.first, "CLAIM", "ckptx1,stop-canonical", (*_FILES, *last)),
             "beside ended": (self.second, "NO_CLAIM", "", _FILES),
+            "full ended": (self.full, "CLAIM", "ckptx1,stop-canonical", (*_FULL, *last)),
+            "legacy": (self.second_full, "LEGACY", "ckptx1", _FULL),
+            "of legacy": (f"{self._folder}/legacy/checkpoints/*/chk-3", "NO_CLAIM", "", _FULL),
         }
         listed = []
         for name, (path, mode, snapshots, settings) in runs.items():
@@ -115,3 +127,12 @@ def test_a_job_that_claimed_a_checkpoint_deletes_files_of_those_beside_it(
     (caution,) = snapshots.checks[snapshots.first, "CLAIM"].cautions
     assert "files of this checkpoint that chk-2 beside it needs" in caution.what
     assert errors["ended"] == "" and "java.io.FileNotFoundException" in errors["beside ended"]
+
+
+def test_full_checkpoints_share_nothing(snapshots: Snapshots, errors: dict[str, str]) -> None:
+    """Under CLAIM Flink deletes the checkpoint itself, and under LEGACY the job's checkpoints do not need it."""
+    for mode in CLAIM_MODES:
+        check = snapshots.checks[snapshots.full, mode]
+        assert check.restores and check.cautions == (), mode
+    assert [errors[name] for name in ("full ended", "legacy", "of legacy")] == ["", "", ""]
+    assert not snapshots.full.exists() and snapshots.second_full.exists()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import struct
 from typing import Any
 
+import numpy as np
 import pytest
 
 from stateproc.codec.kryo.kryo5_output import Unconvertible, kryo5_bytes
 from stateproc.codec.kryo.recorded_graph import record_kryo
 from stateproc.codec.kryo.setting import KryoSetting
+from stateproc.codec.layouts import Layout
+from stateproc.codec.machine import ValueDecoder
 from stateproc.serializers import LayoutContext, read_snapshot
 from stateproc.serializers.java.class_descriptions import parse_classes
 from stateproc.serializers.kryo.serializer import Kryo
@@ -71,6 +75,44 @@ def test_values_of_jdk_classes_become_those_that_flink_2_writes(name: str) -> No
 def test_classes_that_are_maps_and_collections_become_those_that_flink_2_writes(name: str) -> None:
     setting = KryoSetting(2, classes=parse_classes(DESCRIBED))
     assert converted(bytes.fromhex(MAPS[name]["1.20.5"]), setting).hex() == MAPS[name]["2.3.0"]
+
+
+GENERICS = json.loads((VECTORS / "kryo-generics.json").read_bytes())
+
+
+@pytest.mark.parametrize("name", GENERICS["vectors"])
+def test_objects_with_type_arguments_become_those_that_flink_2_writes(name: str) -> None:
+    """In a Pair<List<Long>, T> no Kryo knows the Long, in a List<Pair<Long, T>> only Kryo 5 does."""
+    of_class = GENERICS["vectors"][name]
+    serializer = Kryo(of_class["class"], (of_class["class"],))
+    old, new = (LayoutContext(kryo=kryo, classes=GENERICS["classes"]) for kryo in (2, 5))
+    for case in of_class["cases"]:
+        before, after = (bytes.fromhex(case[line]) for line in ("1.20.3", "2.3.0"))
+        assert converted(before, serializer.setting(old)) == after
+        assert decoded(serializer.layout(old), before) == decoded(serializer.layout(new), after)
+
+
+def decoded(layout: Layout, data: bytes) -> Any:
+    found = ValueDecoder(layout).decode(np.frombuffer(data, np.uint8), np.array([0]), np.array([len(data)]))
+    return found.to_pylist()
+
+
+def test_maps_of_kryo_2_know_no_arguments_of_their_values() -> None:
+    """Of an Optional<Double> in a Map<String, Optional<Double>> it knows the Optional: Double is named."""
+    classes = {"generic com.acme.M": {"m": "Map<String, Optional<Double>>"}}
+    value = b"\x01\x00com.acme.\xcd\x01\x01\x01java.util.HashMa\xf0\x01\x01\x01\x82a\x01\x0a" + struct.pack(">d", 2.5)
+    assert decoded(Kryo("com.acme.M").layout(LayoutContext(kryo=2, classes=classes)), value) == [{"m": [("a", 2.5)]}]
+
+
+def test_type_variables_that_kryo_5_confuses_are_refused() -> None:
+    """Of a Pair<Optional<Long>, Pair<String, Long>> Flink 2.3 takes the inner String for an Optional: it fails."""
+    pair = "com.acme.lab.Fuzz$Pair"
+    twice = {"com.acme.Twice": {"a": f"{pair}<java.util.Optional<Long>, {pair}<String, Long>>", "z": "String"}}
+    # Its class; a: the class Pair; first: null; second: the class Pair, "a", 1; z: null.
+    value = b"\x01\x00com.acme.Twic\xe5\x01\x01\x01com.acme.lab.Fuzz$Pai\xf2\x01\x00"
+    value += b"\x01\x01\x01\x03\x01\x82a\x09\x02\x00"
+    with pytest.raises(Unconvertible, match=r"takes the field 'first' of .* for a java.util.Optional"):
+        converted(value, described(GENERICS["classes"] | twice))
 
 
 def described(classes: dict[str, Any]) -> KryoSetting:

@@ -12,8 +12,12 @@ import pytest
 from stateproc.compatibility.declared_job import KEY, VALUE, DeclaredState
 from stateproc.compatibility.state_rules import check_keys, check_state
 from stateproc.compatibility.verdicts import Verdict
+from stateproc.flink_versions import Release
 from stateproc.serializers import Serializer
+from stateproc.serializers.compatibility import Comparison
 from stateproc.serializers.java.collections import ListOf, MapOf
+from stateproc.serializers.java.structs import TupleOf
+from stateproc.serializers.kryo.serializer import Kryo
 from stateproc.types import STRING
 from tests.helpers.paths import VECTORS
 from tests.helpers.recorded_compatibility import Pair, recorded_pairs
@@ -102,3 +106,13 @@ def test_verdicts_are_those_of_real_restores(place: str) -> None:
             problems.append(f"{pair} as {place}: {row['result']}, not {found}")
     assert problems == []
     assert checked >= {"value": 200, "key": 10}.get(place, 9)
+
+
+def test_collections_outside_of_pojos_may_have_another_serializer_in_the_job() -> None:
+    """TypeHint<List<E>> and Types.GENERIC(List.class) are one in Flink 1.20, and two in 2.3: refused, or misread."""
+    listed = Kryo("java.util.List", ("java.util.List",))
+    for value in (listed, TupleOf("org.apache.flink.api.java.tuple.Tuple2", (STRING, listed))):
+        state = DeclaredState("x", "value", "keyed", {VALUE: value})
+        check, _ = check_state([state], state, Comparison(2, Release(2, 3)), heap=False)
+        assert check.verdict is Verdict.MISREAD
+        assert check.reasons[-1].startswith("a job that declares the arguments of such a List, Set or Map")

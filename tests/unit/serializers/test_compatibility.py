@@ -195,4 +195,6 @@ def test_a_time_to_live_comes_and_goes(case: str) -> None:
     assert resolve_stored(without, lives, comparison).answer is answer
     assert resolve_stored(lives, without, comparison).answer is answer
     assert resolve_stored(lives, lives, comparison).answer < Answer.AFTER_MIGRATION
+    notes = " ".join(map(str, resolve_stored(without, lives, comparison).notes))
+    assert ("RocksDB fails where one is null" in notes) is (case == "map values")
     assert resolve_stored(without, lives, Comparison(2, Release(1, 20))).answer is Answer.INCOMPATIBLE

@@ -15,12 +15,17 @@ import stateproc
 from stateproc import SavepointWriter, UnsupportedSnapshot
 from stateproc.codec.arrow_arrays import Unencodable, row_bytes_of
 from stateproc.codec.kryo.recorded_graph import How, Node
-from stateproc.codec.kryo.types import class_of_name
+from stateproc.codec.kryo.types import FieldType, class_of_name
 from stateproc.flink_versions import release
 from stateproc.serializers import LayoutContext, read_snapshot
+from stateproc.serializers.compatibility import Answer, Comparison, resolve, same_job
 from stateproc.serializers.java.class_descriptions import parse_classes
+from stateproc.serializers.java.structs import TupleOf
+from stateproc.serializers.kryo.compatibility import Bytes, bytes_of
 from stateproc.serializers.kryo.conversion import Rewritten
 from stateproc.serializers.kryo.serializer import Kryo
+from stateproc.serializers.pojo.compatibility import convertible, undeclared_collections
+from stateproc.serializers.pojo.serializer import Pojo
 from stateproc.writers.rewrite.collection_types import ElementClasses
 from stateproc.writers.rewrite.kryo_conversion import ValueConversion, conversion_context, encoding
 from tests.helpers.cases import CASE_SOURCES, CaseSnapshot, case_snapshots
@@ -34,6 +39,7 @@ SNAPSHOTS = [item for item in case_snapshots() if item.case == CASE]
 CLASSES: dict[str, Any] = json.loads((CASE_SOURCES / CASE / "classes.json").read_text(encoding="utf-8"))
 UIDS = ["keyed", "by-code", "elements", "shapes", "alarms", "windows"]
 ORDER = "com.acme.lab.Case03$Order"
+TUPLES = "org.apache.flink.api.java.tuple"
 
 
 def writer_of(snapshot: CaseSnapshot, classes: dict[str, Any]) -> SavepointWriter:
@@ -134,6 +140,63 @@ def test_maps_and_lists_of_a_fixture_show_their_arguments() -> None:
     plan = str(writer.with_flink_version("2.3").plan())
     assert "Basket.items taken as java.util.List<java.lang.String>" in plan
     assert "Basket.counts taken as java.util.Map<java.lang.String, java.lang.Long>" in plan
+
+
+PAIR = Pojo(
+    "com.acme.Tagged",
+    (("pair", TupleOf(f"{TUPLES}.Tuple2", (Kryo("java.util.List", ("java.util.List",)), Kryo("java.lang.Iterable")))),),
+)
+
+
+def test_collections_in_tuples_of_pojos_are_those_of_flink_2() -> None:
+    """Its type extraction gives List<E> in a field Tuple2<List<E>, …> the serializer of a field List<E>."""
+    described = {"com.acme.Tagged": {"pair": f"{TUPLES}.Tuple2<List<String>, java.lang.Iterable<Long>>"}}
+    comparison = Comparison(2, release("2.3"), described)
+    (job,) = same_job(PAIR, comparison).nested
+    assert job.type_name == "Tuple2<List<String?>?, List<Long?>?>"
+    assert resolve(PAIR, same_job(PAIR, comparison), comparison).answer is Answer.INCOMPATIBLE
+    context = conversion_context(LayoutContext(kryo=2, classes=described), release("2.3"))
+    converter = ValueConversion(convertible(PAIR, comparison).layout, context, "state").converter()
+    listed = "0100" + b"java.util.ArrayLis".hex() + "f401"  # by name, an ArrayList
+    value = bytes.fromhex(f"02 00 {listed} 02 03 01 82 61 00 {listed} 01 09 04")  # ["a", null], [2]
+    found = converter.of(row_bytes_of(pa.array([value], pa.large_binary()))).to_arrow().to_pylist()
+    assert found == [bytes.fromhex("02 00 00 00000002 00 0261 01 00 00000001 00 0000000000000002")]
+
+
+def test_collections_in_tuples_of_pojos_need_a_description() -> None:
+    comparison = Comparison(2, release("2.3"))
+    assert list(undeclared_collections(PAIR, comparison)) == [(PAIR, "pair")]
+    assert resolve(PAIR, same_job(PAIR, comparison), comparison).answer is Answer.INCOMPATIBLE
+    assert convertible(PAIR, comparison) == PAIR
+
+
+@pytest.mark.parametrize(
+    ("held", "found"),
+    [
+        ("String", Bytes.OTHER),
+        ("com.acme.Open", Bytes.ALIKE),
+        ("com.acme.Maybe", Bytes.UNDECIDED),
+        ("int[]", Bytes.UNDECIDED),
+    ],
+)
+def test_an_optional_of_a_final_class_has_other_bytes_in_a_field(held: str, found: Bytes) -> None:
+    """Kryo 2 leaves out the class of what it holds, Kryo 5 writes it: FieldSerializer, OptionalSerializer."""
+    described = {"open com.acme.Open": {"n": "int"}, "com.acme.Maybe": {"n": "int"}}
+    comparison = Comparison(2, release("2.3"), described | {"generic com.acme.Holder": {"a": f"Optional<{held}>"}})
+    assert bytes_of(Kryo("com.acme.Holder"), comparison).bytes is found
+    optional = Kryo("java.util.Optional", declared=FieldType("java.util.Optional", (FieldType("java.lang.String"),)))
+    assert bytes_of(optional, comparison).bytes is Bytes.ALIKE
+
+
+def test_a_constant_that_repeats_is_written_again() -> None:
+    """As read by Flink 2.3: Kryo 2 writes a reference, which Kryo 5 takes for a mark."""
+    colours = {"com.acme.Colour": ["RED", "GREEN"]}
+    context = conversion_context(LayoutContext(kryo=2, classes=colours), release("2.3"))
+    array = Kryo("[Lcom.acme.Colour;", ("[Lcom.acme.Colour;",))
+    assert bytes_of(array, Comparison(2, release("2.3"), colours)).bytes is Bytes.UNDECIDED
+    written = row_bytes_of(pa.array([bytes.fromhex("57 01 04 01 01 03 01 02")], pa.large_binary()))
+    found = ValueConversion(array.layout, context, "state").converter().of(written).to_arrow().to_pylist()
+    assert found == [bytes.fromhex("57 01 04 01 01 01 01 01 02")]
 
 
 def test_states_that_need_nothing_stay_bytes(tmp_path: Path) -> None:

@@ -57,6 +57,32 @@ def upgraded(savepoints: Path) -> Path:
     return savepoints / "upgraded"
 
 
+def test_a_job_may_have_pojos_and_tuples_instead(savepoints: Path, tmp_path: Path) -> None:
+    """What the advice says: evolve-type, then upgrade. Real Flink 2.3 found these values under both backends."""
+    path = str(savepoints / "flink-1.20")
+    states = [state.name for state in stateproc.open(path, uids=UIDS).operator("values").keyed_states]
+    writers = [SavepointWriter.from_existing_savepoint(None, path, {"uids": UIDS}) for _ in range(2)]
+    for writer in writers:
+        for uid in UIDS[1:]:
+            writer.remove_operator(uid)
+        for name in {*states} - {"order", "tuple"}:
+            writer.drop_state("values", name)
+    first, refused = writers
+    with pytest.raises(UnsupportedSnapshot) as caught:
+        refused.with_flink_version("2.3").plan()
+    assert "a POJO or tuple (stateproc evolve-type --to)" in str(caught.value.advice)
+    order = "Pojo com.acme.Bought {id: String, amount: Long}"
+    first.evolve_type("values", "order", order, rename={"_1": "id", "_2": "amount"})
+    first.evolve_type("values", "tuple", "Tuple2<String, Integer>", rename={"_1": "f0", "_2": "f1"})
+    evolved = first.write(tmp_path / "evolved")
+    again = SavepointWriter.from_existing_savepoint(None, str(evolved), {"uids": "values"}).with_flink_version("2.3")
+    upgraded = stateproc.open(again.write(tmp_path / "upgraded"), uids="values")
+    assert upgraded.check(flink_version="2.3").restores
+    rows = {name: upgraded.operator("values").state(name).to_arrow().to_pylist() for name in ("order", "tuple")}
+    assert {row["key"]: row["value"] for row in rows["order"]}[3] == {"id": "o3", "amount": 300}
+    assert {row["key"]: row["value"] for row in rows["tuple"]}[4] == {"f0": "a4", "f1": 4}
+
+
 def writer_of(savepoints: Path) -> SavepointWriter:
     writer = SavepointWriter.from_existing_savepoint(None, str(savepoints / "flink-1.20"), {"uids": UIDS})
     return writer.with_flink_version("2.3").with_scala_types("flink-scala-api")
