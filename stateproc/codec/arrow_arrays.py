@@ -380,6 +380,16 @@ def values_array(values: npt.NDArray[Any], null: npt.NDArray[np.bool_] | None = 
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [valid, data])
 
 
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch without rows.
+
+    pa.array and Schema.empty_table would import pandas. Fields of structs of pa.nulls share a buffer that is no whole
+    number of their values: filtering copies them.
+    """
+    rows = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+    return rows.filter(values_array(np.empty(0, dtype=np.bool_)))
+
+
 def repeated_text(text: str, rows: int) -> pa.Array:
     """Return a string array of ``rows`` times the same text.
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from stateproc.codec.arrow_arrays import booleans_of, values_array
 from stateproc.errors import InvalidOption
 from stateproc.filters.condition import (
     Node,
@@ -86,7 +87,7 @@ def allowed_by(
 def key_groups_in(where: WhereCondition, max_parallelism: int) -> set[int] | None:
     """Return the key groups that rows can be in; None if the condition allows all."""
     groups = np.arange(max_parallelism, dtype=np.int32)
-    possible = _possible(where, where.tree, pa.RecordBatch.from_arrays([pa.array(groups)], names=[KEY_GROUP]))
+    possible = _possible(where, where.tree, pa.RecordBatch.from_arrays([values_array(groups)], names=[KEY_GROUP]))
     return None if possible is None or possible.all() else set(groups[possible].tolist())
 
 
@@ -106,7 +107,7 @@ def _possible(where: WhereCondition, node: Node, groups: pa.RecordBatch) -> Any:
         mask = RowFilter(part, groups.schema, groups.schema).mask(groups)
     except InvalidOption:
         return None  # the filter of rows reports it
-    return mask.fill_null(False).to_numpy(zero_copy_only=False)
+    return booleans_of(mask).view(np.bool_)
 
 
 def _values_of(node: Node, path: tuple[str, ...], schema: pa.Schema) -> list[Node] | None:

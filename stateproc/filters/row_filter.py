@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stateproc.codec.arrow_arrays import no_rows, null_rows, numbers_of, values_array
 from stateproc.errors import InvalidOption
 from stateproc.filters.condition import (
     SELECT,
@@ -89,8 +90,7 @@ def _value_type(type_: pa.DataType) -> pa.DataType:
 
 def _offsets(array: pa.Array) -> pa.Array:
     """Return the offsets of lists or maps, null where a list is null."""
-    offsets = array.offsets.to_numpy()
-    return pa.array(offsets, pa.int32(), mask=np.append(array.is_null().to_numpy(zero_copy_only=False), False))
+    return values_array(numbers_of(array.offsets), np.append(null_rows(array), False))
 
 
 def _moments(texts: pa.Array, type_: pa.DataType, name: str) -> pa.Array:
@@ -211,11 +211,7 @@ class RowExpression:
     @cached_property
     def type(self) -> pa.DataType:
         """The type of the values."""
-        return self.values(self._no_rows).type
-
-    @property
-    def _no_rows(self) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in self.schema], schema=self.schema)
+        return self.values(no_rows(self.schema)).type
 
     def values(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the value of each row, in the type that DuckDB gives it. Raises InvalidOption."""
@@ -226,8 +222,10 @@ class RowExpression:
             raise InvalidOption(error.message, advice=error.advice) from error
         except duckdb_errors() as error:
             raise self._explained(error, _VALUES) from error
-        order = np.argsort(table.column(_ROW).to_numpy(), kind="stable")
-        value: pa.Array = table.column(_VALUE).combine_chunks().take(pa.array(order))
+        if not len(table):
+            return pa.nulls(0, table.schema.field(_VALUE).type)  # no chunks, which pyarrow combines by pandas
+        order = np.argsort(numbers_of(table.column(_ROW).combine_chunks()), kind="stable")
+        value: pa.Array = table.column(_VALUE).combine_chunks().take(values_array(order))
         return value
 
     @cached_property
@@ -244,7 +242,7 @@ class RowExpression:
     def _run(self, query: str, batch: pa.RecordBatch, *, relation: bool = False) -> Any:
         names = self.condition.columns
         columns = [sql_column(batch.column(name), self.temporal.field(name).type, name) for name in names]
-        table = pa.RecordBatch.from_arrays([*columns, pa.array(np.arange(len(batch)))], names=[*names, _ROW])
+        table = pa.RecordBatch.from_arrays([*columns, values_array(np.arange(len(batch)))], names=[*names, _ROW])
         if self._names.renames:
             table = renamed_batch(table, distinct_schema(table.schema, ascii_lower))
         database = connection()
@@ -272,7 +270,7 @@ class RowExpression:
         comparisons = [node for node in walk(self.condition.tree) if _compares(node)]
         operands = [operand for node in comparisons for operand in _operands(node)]
         query = sql_of(*(self._names.renamed(node) for node in [self.condition.tree, *operands]))
-        types = iter([row[1] for row in self._run(f"DESCRIBE {query} FROM {ROWS}", self._no_rows).fetchall()])
+        types = iter([row[1] for row in self._run(f"DESCRIBE {query} FROM {ROWS}", no_rows(self.schema)).fetchall()])
         kind = str(next(types))
         for node in comparisons:
             found = [(operand, next(types)) for operand in _operands(node)]
@@ -297,7 +295,7 @@ class RowFilter(RowExpression):
 
     def __post_init__(self) -> None:
         self._check_types()
-        self.mask(self._no_rows)
+        self.mask(no_rows(self.schema))
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows for which the condition is true."""
@@ -315,7 +313,7 @@ class RowFilter(RowExpression):
             return pa.concat_arrays([self.mask(batch.slice(0, middle)), self.mask(batch.slice(middle))])
         kept = np.zeros(len(batch), dtype=np.bool_)
         kept[np.ma.getdata(rows)] = True
-        return pa.array(kept)
+        return values_array(kept)
 
     def _check_types(self) -> str:
         kind = super()._check_types()

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stateproc.codec.arrow_arrays import RowBytes, numbers_of, row_bytes_of, values_array
+from stateproc.codec.arrow_arrays import RowBytes, booleans_of, no_rows, numbers_of, row_bytes_of, values_array
 from stateproc.codec.layouts import Counted, Layout, StructLayout
 from stateproc.codec.layouts.strings import SerializedValue
 from stateproc.codec.machine import ValueDecoder
@@ -90,8 +90,7 @@ class _EditedRows:
         self._schema, self._temporal = view.schema(), view.with_temporal("micros").schema()
         batches = [batch for split in view.splits() for batch in split.read()]
         table = pa.Table.from_batches(batches, self._schema).combine_chunks()
-        empty = pa.RecordBatch.from_arrays([pa.array([], item.type) for item in self._schema], schema=self._schema)
-        self._rows: pa.RecordBatch = (table.to_batches() or [empty])[0]
+        self._rows: pa.RecordBatch = (table.to_batches() or [no_rows(self._schema)])[0]
         self.kept = np.ones(len(self._rows), dtype=np.bool_)
         self._stored: tuple[list[bytes], list[bytes]] | None = None
         self._changed: set[int] = set()
@@ -99,7 +98,7 @@ class _EditedRows:
     def edit(self, edit: DeleteEdit | UpdateEdit) -> int:
         """Make an edit; return how many rows it deletes or updates."""
         condition = RowFilter(parse(edit.where, self._temporal), self._schema, self._temporal)
-        chosen = condition.mask(self._rows).to_numpy(zero_copy_only=False) & self.kept
+        chosen = booleans_of(condition.mask(self._rows)).view(np.bool_) & self.kept
         if isinstance(edit, UpdateEdit):
             self._update(edit, np.flatnonzero(chosen))
         else:

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.arrow_arrays import RowBytes, Unencodable, null_rows, scalar_text
+from stateproc.codec.arrow_arrays import RowBytes, Unencodable, no_rows, null_rows, scalar_text
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot, Where
 from stateproc.filters import RowExpression, parse, resolved_path
@@ -158,8 +158,7 @@ class RowAssignments:
     def check(self) -> None:
         """Raise InvalidOption for expressions that do not fit the rows; UnsupportedSnapshot for what is only read."""
         assert self._expressions
-        arrays = [pa.array([], item.type) for item in self.rows]
-        self._encoded(pa.RecordBatch.from_arrays(arrays, schema=self.rows))
+        self._encoded(no_rows(self.rows))
 
     def updated(self, rows: pa.RecordBatch, stored: RowBytes | None) -> RowBytes:
         """Return what is stored of rows, with what is set.

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import RowBytes, empty_row_bytes, numbers_of, row_bytes_of, values_array
+from stateproc.codec.arrow_arrays import RowBytes, booleans_of, empty_row_bytes, numbers_of, row_bytes_of, values_array
 from stateproc.codec.encoding.list_encoding import delimited
 from stateproc.errors import InvalidOption, UnsupportedSnapshot, Where
 from stateproc.filters import RowFilter, allowed_by, parse
@@ -217,8 +217,7 @@ class _Condition:
 
     def mask(self, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """Return per row whether the condition is true."""
-        mask: npt.NDArray[np.bool_] = self.filter.mask(rows).to_numpy(zero_copy_only=False)
-        return mask
+        return booleans_of(self.filter.mask(rows)).view(np.bool_)
 
 
 def row_schemas(state: StateDescriptor, context: LayoutContext, flatten: bool) -> tuple[pa.Schema, pa.Schema]:

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from stateproc.codec.arrow_arrays import RowBytes, Unencodable, null_rows, row_bytes_of
+from stateproc.codec.arrow_arrays import RowBytes, Unencodable, no_rows, null_rows, row_bytes_of
 from stateproc.codec.encoding.sized_writers import concatenate, write_rows
 from stateproc.codec.encoding.strings import row_bytes_writer
 from stateproc.codec.layouts import Counted, StructLayout
@@ -75,8 +75,7 @@ class ValueEvolution(Generic[_Encoded]):
 
     def check(self) -> None:
         """Raise InvalidOption for expressions that do not fit; UnsupportedSnapshot for what can only be read."""
-        arrays = [pa.array([], item.type) for item in self.rows]
-        self.of(pa.RecordBatch.from_arrays(arrays, schema=self.rows))
+        self.of(no_rows(self.rows))
 
     def of(self, rows: pa.RecordBatch) -> _Encoded:
         """Return the values as they are stored.

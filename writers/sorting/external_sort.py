@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +18,7 @@ from stateproc.storage import open_handle
 from stateproc.storage.writing import writing
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.entry_batches import FILE, FILE_ENTRIES, byte_column, cuts, portions
-from stateproc.writers.sorting.entry_sort import Entries, in_order
+from stateproc.writers.sorting.entry_sort import Entries, ScatteredEntries, in_order
 from stateproc.writers.sorting.spill_buffer import TEMPORARY, SpillBuffer, temporary_file
 
 # Merge sorted runs with bounded memory: one chunk per run of the key group that is merged.
@@ -144,7 +143,7 @@ def written_runs(
     """Write the entries (FILE_ENTRIES) as sorted runs in the target's directory, for another process to merge."""
     for held in _held(batches, run_bytes):
         with staging.new_file(inline_threshold=-1) as file:
-            chunks = _write(file, in_order(held))
+            chunks = _write(file, _in_order(held))
             handle = file.close()
         assert isinstance(handle, RelativeFileHandle)
         yield StagedRun(handle, chunks)
@@ -177,19 +176,29 @@ def sorted_portions(portions: Iterable[Iterable[Entries]], run_bytes: int) -> It
 def _sorted(batches: Iterable[Entries], run_bytes: int) -> Iterator[pa.RecordBatch]:
     """Sort a portion: in memory, or by runs if a single key group has more than ``run_bytes``."""
     runs = _held(batches, run_bytes, _MOST_RUNS)
-    first, second = next(runs, None), next(runs, None)
-    if first is None:
+    held = next(runs, None)
+    if held is None:
         return
-    if second is None:
-        entries = in_order(first)
-        first.clear()
+    entries = _in_order(held)
+    held = next(runs, None)
+    if held is None:
         yield entries
         return
     with temporary_file() as file:
         spilled = _Spilled(file)
-        for run in itertools.chain((first, second), runs):
-            spilled.add(run)
+        spilled.add(entries)
+        del entries
+        while held is not None:
+            spilled.add(_in_order(held))
+            held = next(runs, None)
         yield from merged(spilled.runs)
+
+
+def _in_order(held: list[Entries]) -> pa.RecordBatch:
+    """Sort the batches; as soon as they are joined, the list forgets them."""
+    entries = ScatteredEntries.of(held)
+    held.clear()
+    return in_order([entries])
 
 
 class _Spilled:
@@ -199,7 +208,7 @@ class _Spilled:
         self._file = file
         self.runs: list[SortedRun] = []
 
-    def add(self, held: list[Entries]) -> None:
+    def add(self, entries: pa.RecordBatch) -> None:
         base = self._file.tell()
 
         def read(start: int, length: int) -> bytes:
@@ -207,8 +216,7 @@ class _Spilled:
             return self._file.read(length)
 
         with writing(TEMPORARY):
-            chunks = _write(self._file, in_order(held))
-        held.clear()
+            chunks = _write(self._file, entries)
         self.runs.append(SortedRun(chunks, read, TEMPORARY.uri))
 
 

@@ -200,10 +200,17 @@ _IMPORTS = """
 import sys, subprocess
 from stateproc import SavepointWriter
 subprocess.Popen = None
-for change in ("copy", "native-rocksdb", "native-hashmap", "canonical", "rescale"):
-    writer = SavepointWriter.from_existing_savepoint(None, sys.argv[1])
+uid, state = "kitchen-long", "counter"
+for change in ("copy", "native-rocksdb", "native-hashmap", "canonical", "rescale", "delete", "update", "evolve"):
+    writer = SavepointWriter.from_existing_savepoint(None, sys.argv[1], {"uids": uid})
     if change == "rescale":
         writer.with_max_parallelism(300)
+    elif change == "delete":
+        writer.delete_rows(uid, state, "key_group < 64 OR value > 2")
+    elif change == "update":
+        writer.update_rows(uid, state, "value = value + 1", "value > 2")
+    elif change == "evolve":
+        writer.evolve_type(uid, state, "Double", assignments="value = value / 2.0")
     elif change != "copy":
         writer.with_format(change)
     writer.write(sys.argv[2] + change)

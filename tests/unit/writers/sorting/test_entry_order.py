@@ -130,15 +130,34 @@ def test_many_runs_of_a_key_group_are_larger_ones(monkeypatch: pytest.MonkeyPatc
     rows: list[Row] = [(0, 0, 0, b"%05d" % (k * 7919 % 1000), b"v" * 1000) for k in range(1000)]
     sizes: list[int] = []
 
-    def add(spilled: Any, held: list[pa.RecordBatch]) -> None:
-        sizes.append(sum(batch.num_rows for batch in held))
-        whole(spilled, held)
+    def add(spilled: Any, entries: pa.RecordBatch) -> None:
+        sizes.append(entries.num_rows)
+        whole(spilled, entries)
 
     whole = runs._Spilled.add
     monkeypatch.setattr(runs._Spilled, "add", add)
     assert rows_of(runs.sorted_portions([batches(rows, 1000)], 1000)) == sorted(rows)
     assert sum(sizes) == 1000 and 10 < len(sizes) < 20
     assert max(sizes[:4]) < 10 and max(sizes) > 200
+
+
+def test_what_was_read_of_a_run_is_forgotten_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second has been read when the first is written, sorted; of later ones only the sorted entries are left."""
+    rows: list[Row] = [(0, 0, 0, b"%05d" % (k * 7919 % 1000), b"v" * 20_000) for k in range(200)]
+    size, before = 400_000, pa.total_allocated_bytes()
+    allocated: list[int] = []
+
+    def write(out: Any, entries: pa.RecordBatch) -> Any:
+        allocated.append(pa.total_allocated_bytes() - before)
+        return whole(out, entries)
+
+    whole = runs._write
+    monkeypatch.setattr(runs, "_write", write)
+    found = runs.sorted_portions([(one for row in rows for one in batches([row], 1))], size)
+    assert rows_of(found) == sorted(rows)
+    assert len(allocated) > 8
+    # Arrow has allocated twice the bytes of these small batches.
+    assert allocated[0] < 3.5 * size and max(allocated[1:]) < 1.5 * size
 
 
 @pytest.mark.slow
