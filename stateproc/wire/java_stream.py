@@ -127,17 +127,21 @@ def read_java_object(cursor: Cursor) -> JavaValue:
     null None, top-level block data bytes; back references give the same Python object. Raises CorruptSnapshot
     for bytes that are no such stream, UnsupportedSnapshot for objects whose end the bytes alone do not determine.
     """
-    at = cursor.pos
-    header = cursor.i32() & 0xFFFFFFFF
-    if header != STREAM_HEADER:
-        cursor.corrupt(f"a Java object stream starts with ACED0005, not {header:08X}", at=at, advice=_DAMAGED)
-    return _Walk(cursor).content()
+    return JavaStream(cursor).content()
 
 
-class _Walk:
-    """The state of one walk: the cursor, the handle table, and how deep we are."""
+class JavaStream:
+    """An object stream whose elements are read one after another, wherever the cursor is then.
+
+    Its state is the handle table, by which later elements refer to classes and objects of earlier ones, and how deep
+    an element is. Raises CorruptSnapshot where no stream begins.
+    """
 
     def __init__(self, cursor: Cursor) -> None:
+        at = cursor.pos
+        header = cursor.i32() & 0xFFFFFFFF
+        if header != STREAM_HEADER:
+            cursor.corrupt(f"a Java object stream starts with ACED0005, not {header:08X}", at=at, advice=_DAMAGED)
         self.cursor = cursor
         self.handles: list[JavaValue] = []
         self.depth = 0
@@ -396,18 +400,18 @@ class _Walk:
         self.cursor.corrupt(f"the Java stream was cut off by {name} while it was written", at=at)
 
 
-_CONTENT: dict[int, Callable[[_Walk], JavaValue]] = {
-    TC_NULL: _Walk.null,
-    TC_REFERENCE: _Walk.reference,
-    TC_CLASSDESC: _Walk.class_description_value,
-    TC_OBJECT: _Walk.object,
-    TC_STRING: _Walk.string,
-    TC_ARRAY: _Walk.array,
-    TC_CLASS: _Walk.class_value,
-    TC_BLOCKDATA: _Walk.block,
-    TC_BLOCKDATALONG: _Walk.long_block,
-    TC_EXCEPTION: _Walk.exception,
-    TC_LONGSTRING: _Walk.long_string,
-    TC_PROXYCLASSDESC: _Walk.class_description_value,
-    TC_ENUM: _Walk.enum,
+_CONTENT: dict[int, Callable[[JavaStream], JavaValue]] = {
+    TC_NULL: JavaStream.null,
+    TC_REFERENCE: JavaStream.reference,
+    TC_CLASSDESC: JavaStream.class_description_value,
+    TC_OBJECT: JavaStream.object,
+    TC_STRING: JavaStream.string,
+    TC_ARRAY: JavaStream.array,
+    TC_CLASS: JavaStream.class_value,
+    TC_BLOCKDATA: JavaStream.block,
+    TC_BLOCKDATALONG: JavaStream.long_block,
+    TC_EXCEPTION: JavaStream.exception,
+    TC_LONGSTRING: JavaStream.long_string,
+    TC_PROXYCLASSDESC: JavaStream.class_description_value,
+    TC_ENUM: JavaStream.enum,
 }

@@ -39,7 +39,7 @@ from stateproc.codec.kryo.types import (
 from stateproc.codec.kryo.walker import Body
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.wire import Cursor, Output
-from stateproc.wire.java_stream import JavaObject, read_java_object
+from stateproc.wire.java_stream import JavaObject
 
 _NULL, _NOT_NULL, _FIRST_BACK_REFERENCE = 0, 1, 2
 _FLAG, _MORE, _SIX_BITS = 0x80, 0x40, 0x3F
@@ -280,9 +280,8 @@ def _uuid(w: Kryo5Output, node: Node, args: tuple[FieldType, ...]) -> None:
 
 
 def _locale(w: Kryo5Output, node: Node, args: tuple[FieldType, ...]) -> None:
-    stream = read_java_object(Cursor(node.bytes))
     parts = ("language", "country", "variant")
-    found = [str(stream.fields.get(part) or "") if isinstance(stream, JavaObject) else "" for part in parts]
+    found = [str(node.java.fields.get(part) or "") if isinstance(node.java, JavaObject) else "" for part in parts]
     w.ascii(found[0])
     w.ascii(found[1])
     w.string(found[2])

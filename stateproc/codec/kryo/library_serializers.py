@@ -14,7 +14,7 @@ from stateproc.codec.kryo.collections import COLLECTION_BODIES
 from stateproc.codec.kryo.messages import MESSAGE_SERIALIZERS
 from stateproc.codec.kryo.primitives import KryoInput
 from stateproc.codec.kryo.types import BOX_OF, FieldType, UserClass, bind
-from stateproc.codec.kryo.values import KryoMap, KryoObject, Moment, Text, java_object
+from stateproc.codec.kryo.values import KryoMap, KryoObject, Moment, Text, plain_java_object
 from stateproc.codec.kryo.walk_errors import CorruptField
 from stateproc.codec.kryo.walker import Body, Walker
 from stateproc.codec.temporal import iso_instant, iso_time
@@ -140,9 +140,9 @@ _DAY_MILLIS = 86_400_000
 
 def _java_object(w: Walker, type_: FieldType) -> Any:
     """JavaSerializer: a Java object stream."""
-    if not w.at_java_stream():
+    if not w.at_java_stream(type_.name):
         w.data.cursor.corrupt("no Java object stream where Kryo's JavaSerializer writes one")
-    return java_object(w.data.cursor)
+    return plain_java_object(w.java_object(type_.name))
 
 
 def _wrapped(w: Walker, type_: FieldType) -> Any:

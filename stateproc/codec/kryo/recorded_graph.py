@@ -21,6 +21,7 @@ from stateproc.codec.kryo.types import FieldType, UserClass
 from stateproc.codec.kryo.values import KryoObject
 from stateproc.codec.kryo.walker import Body, BodyReaders, Walker
 from stateproc.wire import Cursor
+from stateproc.wire.java_stream import JavaValue
 
 
 class How(enum.Enum):
@@ -46,6 +47,7 @@ class Node:
         described: The description by whose fields it was read.
         start: Where its body begins in ``data``, and ``stop`` where it ends.
         children: The objects, primitives of fields, and classes in its body, in their order.
+        java: What an object stream of Java has as its body.
     """
 
     how: How
@@ -59,6 +61,7 @@ class Node:
     start: int = 0
     stop: int = 0
     children: list[Node] = field(default_factory=list)
+    java: JavaValue = None
 
     @property
     def bytes(self) -> bytes:
@@ -180,11 +183,15 @@ class _Recorder(Walker):
         node.data, node.stop = self.data.cursor.data, self.data.cursor.pos
         return value
 
-    def at_java_stream(self) -> bool:
-        found = super().at_java_stream()
+    def at_java_stream(self, serializer: str) -> bool:
+        found = super().at_java_stream(serializer)
         if found:
             self.node.body = JAVA_STREAM
         return found
+
+    def java_object(self, serializer: str) -> JavaValue:
+        self.node.java = super().java_object(serializer)
+        return self.node.java
 
     def constant(self, enum: UserClass) -> str | None:
         if self.node.body is None:

@@ -10,7 +10,7 @@ from stateproc.codec.kryo.types import BOXES, STRING, FieldType, without_argumen
 from stateproc.codec.kryo.values import KryoNumber, Text
 from stateproc.codec.kryo.walker import Body, Walker
 from stateproc.errors import CHECK_FILE
-from stateproc.wire.java_stream import JavaObject, read_java_object
+from stateproc.wire.java_stream import JavaObject
 
 # Python prints integers of up to 4300 digits.
 _MAX_NUMBER_BYTES = 1700
@@ -74,7 +74,7 @@ def _locale(w: Walker, type_: FieldType) -> Text:
     """Kryo 5: language, country, variant; chill for Kryo 2: a Java object stream."""
     if w.version >= 5:
         return _locale_text(*(w.data.string() or "" for _ in range(3)))
-    stream = read_java_object(w.data.cursor)
+    stream = w.java_object(type_.name)
     if not isinstance(stream, JavaObject):
         w.data.cursor.corrupt("a Locale that is no Java object")
     return _locale_text(*(str(stream.fields.get(name) or "") for name in ("language", "country", "variant")))

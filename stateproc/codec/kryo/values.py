@@ -11,9 +11,8 @@ from typing import Any
 from stateproc.codec.errors import LoneSurrogate
 from stateproc.codec.temporal import DAY_NANOS, iso_date, iso_instant, iso_time
 from stateproc.errors import UnsupportedSnapshot
-from stateproc.wire import Cursor
 from stateproc.wire.java_plain import to_plain
-from stateproc.wire.java_stream import JavaObject, read_java_object
+from stateproc.wire.java_stream import JavaObject, JavaValue
 
 MAX_NODES = 1_000_000
 
@@ -181,9 +180,8 @@ _THROWABLE = "java.lang.Throwable"
 _MAX_CAUSES = 32
 
 
-def java_object(cursor: Cursor) -> Any:
-    """The object stream at the cursor as plain Python; a Throwable as its class, message and causes."""
-    value = read_java_object(cursor)
+def plain_java_object(value: JavaValue) -> Any:
+    """The object as plain Python; a Throwable as its class, message and causes."""
     if isinstance(value, JavaObject) and _THROWABLE in value.by_class:
         return _throwable(value, _MAX_CAUSES)
     return to_plain(value)

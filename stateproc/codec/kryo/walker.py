@@ -26,15 +26,20 @@ from stateproc.codec.kryo.types import (
     java_name,
     without_arguments,
 )
-from stateproc.codec.kryo.values import Cycle, KryoMessage, KryoObject, Text, java_object
+from stateproc.codec.kryo.values import Cycle, KryoMessage, KryoObject, Text, plain_java_object
 from stateproc.codec.kryo.walk_errors import CorruptField, CorruptMessage, UndescribedClass
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
+from stateproc.wire.java_stream import JavaStream, JavaValue
 
 MAX_DEPTH = 64
 MAX_REPEATED = 1 << 21
 """How much references may repeat in one value: objects and their elements, sixteen characters or bytes as one."""
 _CHARACTERS = 16
 _JAVA_STREAM = b"\xac\xed\x00\x05"
+_JAVA_OBJECTS = (b"\x73", b"\x71")
+"""How an object begins in a stream, and one that is part of an earlier one."""
+_THROWABLES = "java.lang.Throwable"
+"""The class for whose subclasses Flink adds a JavaSerializer."""
 _OPEN = object()
 _LIBRARIES = ("java.", "javax.", "scala.", "kotlin.")
 _NOT_NULL, _FIRST_BACK_REFERENCE = 1, 2
@@ -81,6 +86,7 @@ class Walker:
         self._by_fields: str | None = None
         # Class → what its type variables stand for, in the object of it that is read.
         self._bound: dict[str, dict[str, FieldType]] = {}
+        self._java_streams: dict[str, JavaStream] = {}
         self._objects: list[tuple[str, Any, int]] = []
         self._open: list[int] = []
         self._weight = 0
@@ -250,8 +256,8 @@ class Walker:
             if described.like is not None:
                 return self._bodies.like(self, described.like.name, type_)
             return self.fields(described, type_.args)
-        if self.at_java_stream():
-            return java_object(self.data.cursor)
+        if self.at_java_stream(_THROWABLES):
+            return plain_java_object(self.java_object(_THROWABLES))
         error = self._no_bytes_for(name, "whose fields no snapshot contains")
         if not self.doubts.comparing:
             raise error
@@ -330,10 +336,22 @@ class Walker:
         finally:
             self.certain = certain
 
-    def at_java_stream(self) -> bool:
-        """Whether a Java object stream begins here."""
+    def at_java_stream(self, serializer: str) -> bool:
+        """Whether a Java object stream begins here, or another object of that of a serializer."""
         cursor = self.data.cursor
-        return bytes(cursor.data[cursor.pos : min(cursor.end, cursor.pos + 4)]) == _JAVA_STREAM
+        begins = bytes(cursor.data[cursor.pos : min(cursor.end, cursor.pos + 4)])
+        return begins == _JAVA_STREAM or (serializer in self._java_streams and begins[:1] in _JAVA_OBJECTS)
+
+    def java_object(self, serializer: str) -> JavaValue:
+        """JavaSerializer: an object; those of one serializer are in one stream, with other bytes between them.
+
+        Args:
+            serializer: The class that the serializer is for.
+        """
+        stream = self._java_streams.get(serializer)
+        if stream is None:
+            stream = self._java_streams[serializer] = JavaStream(self.data.cursor)
+        return stream.content()
 
     def constant(self, enum: UserClass) -> str | None:
         """EnumSerializer: varint ordinal + 1, 0 null."""

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from stateproc.codec.kryo.kryo5_output import Unconvertible, kryo5_bytes
+from stateproc.codec.kryo.reader import read_kryo
 from stateproc.codec.kryo.recorded_graph import record_kryo
 from stateproc.codec.kryo.setting import KryoSetting
+from stateproc.codec.kryo.values import KryoMap, Text
 from stateproc.codec.layouts import Layout
 from stateproc.codec.machine import ValueDecoder
 from stateproc.serializers import LayoutContext, read_snapshot
@@ -95,6 +97,40 @@ def test_objects_with_type_arguments_become_those_that_flink_2_writes(name: str)
 def decoded(layout: Layout, data: bytes) -> Any:
     found = ValueDecoder(layout).decode(np.frombuffer(data, np.uint8), np.array([0]), np.array([len(data)]))
     return found.to_pylist()
+
+
+STREAMS = json.loads((VECTORS / "kryo-object-streams.json").read_bytes())
+ONE, TWO, THREE = (
+    {"class": f"java.lang.{name}Exception", "message": text}
+    for name, text in (("IllegalState", "one"), ("Runtime", "two"), ("IllegalState", "three"))
+)
+INNER = {"class": "java.lang.RuntimeException", "message": "in"}
+SHOWN: dict[str, Any] = {
+    "one": "en_US",
+    "list": ["en_US", "fr_FR"],
+    "same": ["en_US", "en_US"],
+    "throwables": [ONE, "between", TWO, THREE, "en_GB", ONE],
+    "cause": [{"class": "java.lang.IllegalStateException", "message": "out", "cause": INNER}, INNER],
+    "map": [["en_US", "fr_FR"], ["k", "en_GB"]],
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_objects_of_java_serialization_in_one_value_are_in_one_stream(name: str) -> None:
+    """The stream of a serializer goes on with the next object, between bytes of Kryo, and refers to what it has."""
+    entry = STREAMS[name]
+    settings = [Kryo(entry["class"], (entry["class"],)).setting(LayoutContext(kryo=kryo)) for kryo in (2, 5)]
+    before, after = bytes.fromhex(entry["1.20.3"]), bytes.fromhex(entry["2.3.0"])
+    assert converted(before, settings[0]) == after
+    for data, setting in zip((before, after), settings, strict=True):
+        value = read_kryo(Cursor(data), setting, True)
+        assert plain(value.pairs if isinstance(value, KryoMap) else value) == SHOWN[name]
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return value.text if isinstance(value, Text) else value
 
 
 def test_maps_of_kryo_2_know_no_arguments_of_their_values() -> None:
