@@ -117,6 +117,8 @@ def _split(final: PlanNode) -> SplitAggregate | None:
         reader, kept = partial, final.items("grouping")
     if reader.kind != (_LOCAL if final.kind == _GLOBAL else _GROUPS) or not _are_final(final, reader):
         return None
+    if not _are_positions([*kept, *reader.items("grouping")]):
+        return None
     if _times_to_live(partial) != _times_to_live(final):
         return None
     rows = _Rows.below(reader)
@@ -289,7 +291,9 @@ def _are_final(final: PlanNode, reader: PlanNode) -> bool:
     calls, width = reader.items("aggCalls"), len(reader.items("grouping"))
     finals = final.items("aggCalls")
     return len(calls) == len(finals) and all(
-        is_built_in(one)
+        _is_call(one)
+        and _is_call(call)
+        and is_built_in(one)
         and is_built_in(call)
         and _FINAL.get(function_of(call)) == function_of(one)
         and one.get("argList") == [width + at]
@@ -297,6 +301,18 @@ def _are_final(final: PlanNode, reader: PlanNode) -> bool:
         and one.get("filterArg", -1) == -1
         for at, (call, one) in enumerate(zip(calls, finals, strict=True))
     )
+
+
+def _is_call(call: Any) -> bool:
+    """Whether a call is of columns by their positions."""
+    if not isinstance(call, dict) or type(call.get("filterArg", -1)) is not int:
+        return False
+    over = call.get("argList") or []
+    return isinstance(over, list) and _are_positions(over)
+
+
+def _are_positions(found: Sequence[Any]) -> bool:
+    return all(type(one) is int and one >= 0 for one in found)
 
 
 def _times_to_live(node: PlanNode) -> list[bool]:
@@ -338,7 +354,12 @@ class _Rows:
         (expand,) = calc.sources
         base = _below(expand)
         is_plain = base.kind == CALC and calc.at("condition") is None
-        return cls(base, expand.items("projects"), calc.items("projection")) if is_plain else None
+        rows = expand.items("projects")
+        width = len(rows[0]) if rows and isinstance(rows[0], list) else -1
+        is_plain &= all(
+            isinstance(row, list) and len(row) == width and all(isinstance(cell, dict) for cell in row) for row in rows
+        )
+        return cls(base, rows, calc.items("projection")) if is_plain else None
 
     def expression(self, column: int) -> Any:
         """Return what a column of the base is."""
@@ -349,7 +370,7 @@ class _Rows:
         """Return which column of the base one is in each row; None for null, and for anything else."""
         if self.expanded is None:
             return (position,)
-        at = _reference(self.filters[position] if position < len(self.filters) else None)
+        at = self._expanded_at(self.filters[position] if position < len(self.filters) else None)
         return tuple(None if at is None else _reference(one[at]) for one in self.expanded)
 
     def filter(self, position: int) -> tuple[int, int] | None:
@@ -365,7 +386,7 @@ class _Rows:
         if not 0 < len(filters) <= 2 or not _calls(filters[0], "$=$1"):
             return None
         number, value = filters[0]["operands"]
-        at, is_of = _reference(number), value.get("value")
+        at, is_of = self._expanded_at(number), value.get("value")
         rows = [] if at is None else [row for row, one in enumerate(self.expanded) if one[at].get("value") == is_of]
         conditions = {self.columns_of(one) for one in filters[1:]} or {-1}
         (condition,) = conditions
@@ -373,9 +394,14 @@ class _Rows:
 
     def columns_of(self, expression: Any) -> int | None:
         """Return the column of the base that an expression after the rows are made is in all of them, else None."""
-        at = _reference(expression)
+        at = self._expanded_at(expression)
         found = {None} if at is None or self.expanded is None else {_reference(one[at]) for one in self.expanded}
         return found.pop() if len(found) == 1 else None
+
+    def _expanded_at(self, expression: Any) -> int | None:
+        """Return the position in the expanded rows of what an expression after that is."""
+        at = _reference(expression)
+        return at if at is not None and self.expanded and at < len(self.expanded[0]) else None
 
 
 def _bucket(expression: Any) -> tuple[Any, int] | None:

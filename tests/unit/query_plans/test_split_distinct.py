@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import random
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -213,3 +214,32 @@ def test_a_sum_that_does_not_fit_is_refused(recorded: Path, tmp_path: Path) -> N
     again.evolve(plan_of(case), plan_of(recorded / "plain/split"))
     with pytest.raises(InvalidOption, match="2147483648"):
         again.write(str(tmp_path / "made"))
+
+
+WRONG = (None, -1, 99_999, "", [], {}, [None], [{}], 1.5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_plan_of_another_form_is_one_without_split_aggregates(recorded: Path, mode: str) -> None:
+    """Wherever something else stands in one: nothing fails but `read_plan`, with its own errors."""
+    plan = plan_of(recorded / mode / "split")
+    nodes = [one for one in plan["nodes"] if {"aggCalls", "projects", "projection"} & one.keys()]
+    places = [(holder, at) for node in nodes for holder, at in _places(node)]
+    chosen, found = random.Random(7).sample(places, 40), set()
+    for holder, at in chosen:
+        was = holder[at]
+        for wrong in WRONG:
+            holder[at] = wrong
+            try:
+                found.add(len(without_split(read_plan(copy.deepcopy(plan)))[1]))
+            except InvalidOption:
+                continue
+        holder[at] = was
+    assert len(found) > 1
+
+
+def _places(part: Any) -> Iterator[tuple[Any, Any]]:
+    items = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
+    for at, one in list(items):
+        yield part, at
+        yield from _places(one)
