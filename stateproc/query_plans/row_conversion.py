@@ -408,8 +408,9 @@ def _is_key(node: PlanNode, side: int) -> bool:
 def _unique_key(node: PlanNode, side: int) -> tuple[int, ...]:
     """Return the columns by which a join finds the rows of an input below its key; none where the key is enough, or the
     input has no unique key."""
-    known = unique_keys(node, side) if node.kind == JOIN else []
-    joined = set(node.items("joinSpec", f"{_SIDES[side]}Keys"))
+    if node.kind != JOIN:
+        return ()
+    known, joined = unique_keys(node, side), set(node.items("joinSpec", f"{_SIDES[side]}Keys"))
     if not known or any(set(one) <= joined for one in known):
         return ()
     shortest: list[int] = min(known, key=len)
