@@ -221,7 +221,7 @@ WRONG = (None, -1, 99_999, "", [], {}, [None], [{}], 1.5)
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_plan_of_another_form_is_one_without_split_aggregates(recorded: Path, mode: str) -> None:
-    """Wherever something else stands in one: nothing fails but `read_plan`, with its own errors."""
+    """Whatever part of it is something else: nothing fails but `read_plan`, with its own errors."""
     plan = plan_of(recorded / mode / "split")
     nodes = [one for one in plan["nodes"] if {"aggCalls", "projects", "projection"} & one.keys()]
     places = [(holder, at) for node in nodes for holder, at in _places(node)]
