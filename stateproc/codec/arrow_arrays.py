@@ -287,8 +287,9 @@ def number_dtype(type_: pa.DataType) -> np.dtype[Any]:
 
 def numbers_of(array: pa.Array) -> npt.NDArray[Any]:
     """The values of a number array (anything where null), without a copy."""
-    values = np.frombuffer(array.buffers()[1] or b"", dtype=number_dtype(array.type))
-    return values[array.offset : array.offset + len(array)]
+    end = array.offset + len(array)  # Arrays of nulls may share a buffer that is no whole number of their values.
+    values = np.frombuffer(array.buffers()[1] or b"", dtype=number_dtype(array.type), count=end)
+    return values[array.offset :]
 
 
 def booleans_of(array: pa.Array) -> Bytes:
@@ -381,13 +382,8 @@ def values_array(values: npt.NDArray[Any], null: npt.NDArray[np.bool_] | None = 
 
 
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch without rows.
-
-    pa.array and Schema.empty_table would import pandas. Fields of structs of pa.nulls share a buffer that is no whole
-    number of their values: filtering copies them.
-    """
-    rows = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
-    return rows.filter(values_array(np.empty(0, dtype=np.bool_)))
+    """Return a batch without rows; pa.array and Schema.empty_table would import pandas."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def repeated_text(text: str, rows: int) -> pa.Array:

@@ -102,8 +102,8 @@ _WIDTH = 16
 
 def _halves(values: pa.Array) -> Longs:
     """decimal128 as int64 [rows, 2], the low half first."""
-    raw = np.frombuffer(values.buffers()[1] or b"", dtype=np.int64).reshape(-1, 2)
-    return raw[values.offset : values.offset + len(values)]
+    end = values.offset + len(values)  # As in arrow_arrays.numbers_of.
+    return np.frombuffer(values.buffers()[1] or b"", dtype=np.int64, count=2 * end).reshape(-1, 2)[values.offset :]
 
 
 def unscaled_longs(values: pa.Array) -> pa.Array:

@@ -6,7 +6,7 @@ import base64
 import json
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from stateproc.codec.errors import LoneSurrogate
 from stateproc.codec.temporal import DAY_NANOS, iso_date, iso_instant, iso_time
@@ -182,9 +182,12 @@ _MAX_CAUSES = 32
 
 def plain_java_object(value: JavaValue) -> Any:
     """The object as plain Python; a Throwable as its class, message and causes."""
-    if isinstance(value, JavaObject) and _THROWABLE in value.by_class:
-        return _throwable(value, _MAX_CAUSES)
-    return to_plain(value)
+    return _throwable(value, _MAX_CAUSES) if is_throwable(value) else to_plain(value)
+
+
+def is_throwable(value: JavaValue) -> TypeGuard[JavaObject]:
+    """Whether a Java object is a Throwable."""
+    return isinstance(value, JavaObject) and _THROWABLE in value.by_class
 
 
 def _throwable(value: JavaObject, causes: int) -> dict[str, Any]:
@@ -192,6 +195,6 @@ def _throwable(value: JavaObject, causes: int) -> dict[str, Any]:
     plain = {"class": value.class_name, "message": to_plain(fields.get("detailMessage"))}
     cause = fields.get("cause")
     # A Throwable without a cause is its own.
-    if causes and isinstance(cause, JavaObject) and cause is not value and _THROWABLE in cause.by_class:
+    if causes and cause is not value and is_throwable(cause):
         plain["cause"] = _throwable(cause, causes - 1)
     return plain

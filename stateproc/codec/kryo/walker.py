@@ -26,7 +26,7 @@ from stateproc.codec.kryo.types import (
     java_name,
     without_arguments,
 )
-from stateproc.codec.kryo.values import Cycle, KryoMessage, KryoObject, Text, plain_java_object
+from stateproc.codec.kryo.values import Cycle, KryoMessage, KryoObject, Text, is_throwable, plain_java_object
 from stateproc.codec.kryo.walk_errors import CorruptField, CorruptMessage, UndescribedClass
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 from stateproc.wire.java_stream import JavaStream, JavaValue
@@ -39,7 +39,7 @@ _JAVA_STREAM = b"\xac\xed\x00\x05"
 _JAVA_OBJECTS = (b"\x73", b"\x71")
 """How an object begins in a stream, and one that is part of an earlier one."""
 _THROWABLES = "java.lang.Throwable"
-"""The class for whose subclasses Flink adds a JavaSerializer."""
+"""The class for all of whose subclasses Flink adds one JavaSerializer. Others have one for each class."""
 _OPEN = object()
 _LIBRARIES = ("java.", "javax.", "scala.", "kotlin.")
 _NOT_NULL, _FIRST_BACK_REFERENCE = 1, 2
@@ -256,8 +256,9 @@ class Walker:
             if described.like is not None:
                 return self._bodies.like(self, described.like.name, type_)
             return self.fields(described, type_.args)
-        if self.at_java_stream(_THROWABLES):
-            return plain_java_object(self.java_object(_THROWABLES))
+        for serializer in (name, _THROWABLES):
+            if self.at_java_stream(serializer):
+                return plain_java_object(self.java_object(serializer))
         error = self._no_bytes_for(name, "whose fields no snapshot contains")
         if not self.doubts.comparing:
             raise error
@@ -338,8 +339,7 @@ class Walker:
 
     def at_java_stream(self, serializer: str) -> bool:
         """Whether a Java object stream begins here, or another object of that of a serializer."""
-        cursor = self.data.cursor
-        begins = bytes(cursor.data[cursor.pos : min(cursor.end, cursor.pos + 4)])
+        begins = self._next_four()
         return begins == _JAVA_STREAM or (serializer in self._java_streams and begins[:1] in _JAVA_OBJECTS)
 
     def java_object(self, serializer: str) -> JavaValue:
@@ -349,9 +349,16 @@ class Walker:
             serializer: The class that the serializer is for.
         """
         stream = self._java_streams.get(serializer)
-        if stream is None:
+        if stream is None or self._next_four() == _JAVA_STREAM:
             stream = self._java_streams[serializer] = JavaStream(self.data.cursor)
-        return stream.content()
+        value = stream.content()
+        if is_throwable(value):
+            self._java_streams[_THROWABLES] = stream
+        return value
+
+    def _next_four(self) -> bytes:
+        cursor = self.data.cursor
+        return bytes(cursor.data[cursor.pos : min(cursor.end, cursor.pos + 4)])
 
     def constant(self, enum: UserClass) -> str | None:
         """EnumSerializer: varint ordinal + 1, 0 null."""

@@ -127,6 +127,22 @@ def test_objects_of_java_serialization_in_one_value_are_in_one_stream(name: str)
         assert plain(value.pairs if isinstance(value, KryoMap) else value) == SHOWN[name]
 
 
+def test_each_class_of_java_serialization_has_a_stream_of_its_own() -> None:
+    """Flink 1.20's list of M$A, M$B, M$A, M$B, whose default serializers are JavaSerializers: two headers."""
+    written = (
+        "57010401004d24c101aced0005737200034d2441970861b09e1d6df10200014900016178700000000101014d24c201aced0005737200034d"
+        "2442c017d46c887f017d0200014c0001627400124c6a6176612f6c616e672f537472696e673b78707400036f6e650100017371007e000000"
+        "0000020101017371007e000074000374776f"
+    )
+    setting = Kryo("java.util.ArrayList", ("java.util.ArrayList",)).setting(LayoutContext(kryo=2))
+    assert read_kryo(Cursor(bytes.fromhex(written)), setting, True) == [
+        {"class": "M$A", "fields": {"a": 1}},
+        {"class": "M$B", "fields": {"b": "one"}},
+        {"class": "M$A", "fields": {"a": 2}},
+        {"class": "M$B", "fields": {"b": "two"}},
+    ]
+
+
 def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]

@@ -66,3 +66,15 @@ def test_false_is_refused_as_value_of_a_type_with_only_one_value() -> None:
     with pytest.raises(Unencodable, match="one value only") as failure:
         layout.encode(pa.array([True, None, False]))
     assert failure.value.row == 2
+
+
+def test_nulls_that_share_a_buffer_are_written_like_others() -> None:
+    """Arrow's arrays of nulls share zeros, which for numbers of several widths are no whole number of them."""
+    text = "ROW<a TINYINT, b SMALLINT, c BIGINT, d DOUBLE, e TIMESTAMP(3), f DECIMAL(10, 2), g STRING>"
+    layout = parse(text).layout(LayoutContext())
+    for rows in (0, 1, 3):
+        shared = pa.nulls(rows, layout.arrow_type)
+        fields = [shared.field(at) for at in range(shared.type.num_fields)]
+        own = pa.array([{}] * rows, layout.arrow_type)
+        sharing = pa.StructArray.from_arrays(fields, fields=list(shared.type))
+        assert layout.encode(sharing).to_arrow() == layout.encode(own).to_arrow()
