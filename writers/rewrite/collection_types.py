@@ -7,11 +7,10 @@ then Flink refuses the state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from stateproc.codec.kryo.collections import COLLECTION_BODIES
-from stateproc.codec.kryo.recorded_graph import How, Node
+from stateproc.codec.kryo.recorded_graph import Node
 from stateproc.codec.kryo.types import OBJECT, FieldType
 from stateproc.codec.layouts import Layout
 from stateproc.serializers import LayoutContext, Serializer
@@ -19,7 +18,6 @@ from stateproc.serializers.kryo.conversion import ConvertedKryo
 from stateproc.serializers.kryo.serializer import Kryo
 
 _MAP = "java.util.Map"
-_AS_LIST = "java.util.Arrays$ArrayList"
 _WITH_ARGUMENTS = ("java.util.Optional", "org.apache.flink.api.java.tuple.")
 
 
@@ -35,7 +33,7 @@ class ElementClasses:
         if value.type is None or value.null:
             return
         is_map = self.field_class == _MAP
-        for number, child in enumerate(_elements(value)):
+        for number, child in enumerate(value.elements):
             if child.type is not None and not child.null:
                 self.found[number % 2 if is_map else 0][child.type] = None
 
@@ -46,16 +44,6 @@ class ElementClasses:
         if any(len(classes) != 1 for classes in found):
             return None
         return FieldType(self.field_class, tuple(map(_argument, (next(iter(classes)) for classes in found))))
-
-
-def _elements(value: Node) -> Iterator[Node]:
-    """Yield the elements, without what stands before them: a comparator, the class of an array."""
-    children = iter(value.children)
-    for child in children:
-        if child.how is not How.CLASS:
-            yield child
-        elif child.type is not None and value.type is not None and value.type.name != _AS_LIST:
-            next(children, None)
 
 
 def _argument(element: FieldType) -> FieldType:

@@ -23,6 +23,8 @@ from stateproc.codec.kryo.walker import Body, BodyReaders, Walker
 from stateproc.wire import Cursor
 from stateproc.wire.java_stream import JavaValue
 
+_AS_LIST = "java.util.Arrays$ArrayList"
+
 
 class How(enum.Enum):
     """How a node was read: an object after its class, one of a class that is known, a primitive, a bare class."""
@@ -72,6 +74,17 @@ class Node:
     def resolved(self) -> Node:
         """The object itself where this is a reference to it."""
         return self if self.original is None else self.original
+
+    @property
+    def elements(self) -> list[Node]:
+        """The elements of a collection, without what is before them: a comparator, the class of an array."""
+        found, children = list[Node](), iter(self.children)
+        for child in children:
+            if child.how is not How.CLASS:
+                found.append(child)
+            elif child.type is not None and self.type is not None and self.type.name != _AS_LIST:
+                next(children, None)
+        return found
 
 
 FIELDS, CONSTANT, JAVA_STREAM = "fields", "constant", "java stream"
@@ -255,10 +268,12 @@ class RecordedValue:
 
     Attributes:
         root: The object, which has its class.
+        plain: What `read_kryo` returns for it.
         is_final: Whether a class is final; None where neither a description nor the bytes say so.
     """
 
     root: Node
+    plain: Any
     is_final: Callable[[FieldType], bool | None]
 
 
@@ -273,4 +288,4 @@ def record_kryo(cursor: Cursor, setting: KryoSetting, whole: bool) -> RecordedVa
 
     value = read_guessing(cursor, setting, whole, guesses, walker)
     found = next(one for one in made if one.value is value and one.end == cursor.pos)
-    return RecordedValue(found.root, found.is_final)
+    return RecordedValue(found.root, value, found.is_final)

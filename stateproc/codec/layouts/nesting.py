@@ -328,13 +328,15 @@ class Prefixed(Wrapper):
 class Hosted(Layout):
     """A value that only Python can read: ``read`` gets a cursor and leaves it after the value.
 
-    Slow (a Python call per value): for formats that no program can describe. Values must fit ``type``.
+    Slow (a Python call per value): for formats that no program can describe. Values must fit ``type``; ``label``:
+    what errors call them.
     """
 
     read: Callable[[Any], Any]
     type: pa.DataType
     least: int = 1
     plain: Callable[[Any], Any] | None = None
+    label: str = "such values"
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -343,6 +345,9 @@ class Hosted(Layout):
     @property
     def min_size(self) -> int:
         return self.least
+
+    def measure(self, array: pa.Array) -> SizedWriter:
+        return refuse_rows(array, f"{self.label} are read only")
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         column = b.host(self.read)

@@ -130,7 +130,8 @@ class Kryo(Serializer):
         if ctx.tail and column.kind == "binary" and setting.serializer_of(self.class_name).certain is None:
             read = partial(_read_or_bytes, read=read, opaque=ctx.opaque)
         planned = KryoValue(type_, column, setting, ctx.fidelity, read, ctx.tail)
-        return planned if has_program(planned) else Hosted(read, column.type, 1, column.python)
+        label = f"Kryo values of class {self.class_name!r}"
+        return planned if has_program(planned) else Hosted(read, column.type, 1, column.python, label)
 
     def _by_columns(self, setting: KryoSetting, ctx: LayoutContext) -> Layout | None:
         """Return the layout that converts values as columns; None if that is not exact."""

@@ -29,6 +29,7 @@ from stateproc.serializers.java.class_descriptions import parse_classes
 from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.java.structs import NullableOf
 from stateproc.serializers.kryo.serializer import Kryo
+from stateproc.serializers.pojo.collection_conversion import ConvertedCollection
 from stateproc.serializers.pojo.serializer import Pojo, described_pojo, pojo_field_serializer
 from stateproc.serializers.pojo.type_extraction import COLLECTIONS, ReleaseDependent
 
@@ -157,7 +158,7 @@ def convertible(old: Serializer, comparison: Comparison, taken: Taken | None = N
         declared = known.one.declared
         if declared is not None and declared.name == "java.lang.Iterable":  # Of which columns know no elements.
             declared = replace(declared, name="java.util.Collection")
-        return ReleaseDependent(replace(serializer, declared=declared), known.two)
+        return ConvertedCollection(replace(serializer, declared=declared), known.two)
 
     def rest(serializer: Serializer) -> Serializer:
         return convertible(serializer, comparison, taken)

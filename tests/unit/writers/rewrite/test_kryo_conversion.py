@@ -30,6 +30,7 @@ from stateproc.writers.rewrite.collection_types import ElementClasses
 from stateproc.writers.rewrite.kryo_conversion import ValueConversion, conversion_context, encoding
 from tests.helpers.cases import CASE_SOURCES, CaseSnapshot, case_snapshots
 from tests.helpers.fixtures import FIXTURES, fixtures_in
+from tests.helpers.paths import VECTORS
 from tests.helpers.sweeps import sample
 from tests.unit.codec.test_kryo5_output import OLD
 from tests.unit.serializers.test_kryo_vectors import ENUMS
@@ -161,6 +162,37 @@ def test_collections_in_tuples_of_pojos_are_those_of_flink_2() -> None:
     value = bytes.fromhex(f"02 00 {listed} 02 03 01 82 61 00 {listed} 01 09 04")  # ["a", null], [2]
     found = converter.of(row_bytes_of(pa.array([value], pa.large_binary()))).to_arrow().to_pylist()
     assert found == [bytes.fromhex("02 00 00 00000002 00 0261 01 00 00000001 00 0000000000000002")]
+
+
+MADE = json.loads((VECTORS / "pojo-collections.json").read_bytes())
+BASKET = "com.acme.Made$Basket"
+
+
+def basket_of_flink_2(value: str, classes: dict[str, Any]) -> str:
+    """Convert a Basket that Flink 1 wrote, whose fields it leaves to Kryo."""
+    fields = tuple(
+        (name, Kryo(f"java.util.{text.split('<')[0]}")) for name, text in sorted(MADE["classes"][BASKET].items())
+    )
+    context = conversion_context(LayoutContext(kryo=2, classes=classes), release("2.3"))
+    layout_of = convertible(Pojo(BASKET, fields), Comparison(2, release("2.3"), classes)).layout
+    converter = ValueConversion(layout_of, context, "state").converter()
+    (found,) = converter.of(row_bytes_of(pa.array([bytes.fromhex(value)], pa.large_binary()))).to_arrow().to_pylist()
+    return bytes(found).hex()
+
+
+@pytest.mark.parametrize("case", MADE["vectors"])
+def test_objects_in_collections_of_pojos_are_those_of_flink_2(case: dict[str, str]) -> None:
+    """Durations, Objects, Numbers, Optionals, and Items with such fields: each a value of Kryo 5 of its own."""
+    assert basket_of_flink_2(case["1.20.3"], MADE["classes"]) == case["2.3.0"]
+
+
+def test_null_keys_and_subclasses_in_collections_of_pojos_are_refused() -> None:
+    with pytest.raises(UnsupportedSnapshot, match="a map has a null key"):
+        basket_of_flink_2(MADE["null key"], MADE["classes"])
+    item = "com.acme.Made$Item"
+    described = MADE["classes"] | {f"com.acme.Sub extends {item}": MADE["classes"][item] | {"z": "int"}}
+    with pytest.raises(UnsupportedSnapshot, match=r"elements of class .*Item', which has described subclasses"):
+        basket_of_flink_2(MADE["vectors"][0]["1.20.3"], described)
 
 
 def test_collections_in_tuples_of_pojos_need_a_description() -> None:
