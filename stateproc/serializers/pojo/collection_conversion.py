@@ -112,7 +112,7 @@ def _converter(serializer: Serializer, type_: FieldType, setting: KryoSetting, c
             return partial(_as_kryo, setting=serializer.setting(ctx))
         case NullableOf():
             return part(serializer.inner, type_)
-        case ListOf() if serializer.kind != "Array" and len(type_.args) == 1:
+        case ListOf() if len(type_.args) == 1:
             return partial(_as_list, element=part(serializer.element, *type_.args))
         case MapOf() if len(type_.args) == 2:
             key, value = type_.args

@@ -168,13 +168,12 @@ MADE = json.loads((VECTORS / "pojo-collections.json").read_bytes())
 BASKET = "com.acme.Made$Basket"
 
 
-def basket_of_flink_2(value: str, classes: dict[str, Any]) -> str:
-    """Convert a Basket that Flink 1 wrote, whose fields it leaves to Kryo."""
-    fields = tuple(
-        (name, Kryo(f"java.util.{text.split('<')[0]}")) for name, text in sorted(MADE["classes"][BASKET].items())
-    )
+def in_flink_2(class_name: str, value: str, classes: dict[str, Any]) -> str:
+    """Convert a POJO that Flink 1 wrote, whose fields it leaves to Kryo."""
+    types = sorted(classes[class_name].items())
+    pojo = Pojo(class_name, tuple((name, Kryo(f"java.util.{type_.split('<')[0]}")) for name, type_ in types))
     context = conversion_context(LayoutContext(kryo=2, classes=classes), release("2.3"))
-    layout_of = convertible(Pojo(BASKET, fields), Comparison(2, release("2.3"), classes)).layout
+    layout_of = convertible(pojo, Comparison(2, release("2.3"), classes)).layout
     converter = ValueConversion(layout_of, context, "state").converter()
     (found,) = converter.of(row_bytes_of(pa.array([bytes.fromhex(value)], pa.large_binary()))).to_arrow().to_pylist()
     return bytes(found).hex()
@@ -183,16 +182,23 @@ def basket_of_flink_2(value: str, classes: dict[str, Any]) -> str:
 @pytest.mark.parametrize("case", MADE["vectors"])
 def test_objects_in_collections_of_pojos_are_those_of_flink_2(case: dict[str, str]) -> None:
     """Durations, Objects, Numbers, Optionals, and Items with such fields: each a value of Kryo 5 of its own."""
-    assert basket_of_flink_2(case["1.20.3"], MADE["classes"]) == case["2.3.0"]
+    assert in_flink_2(BASKET, case["1.20.3"], MADE["classes"]) == case["2.3.0"]
+
+
+@pytest.mark.parametrize("type_", MADE["fields"])
+def test_collections_of_each_class_are_those_of_flink_2(type_: str) -> None:
+    case = MADE["fields"][type_]
+    classes = MADE["field classes"] | {case["class"]: {"v": type_}}
+    assert in_flink_2(case["class"], case["1.20.3"], classes) == case["2.3.0"]
 
 
 def test_null_keys_and_subclasses_in_collections_of_pojos_are_refused() -> None:
     with pytest.raises(UnsupportedSnapshot, match="a map has a null key"):
-        basket_of_flink_2(MADE["null key"], MADE["classes"])
+        in_flink_2(BASKET, MADE["null key"], MADE["classes"])
     item = "com.acme.Made$Item"
     described = MADE["classes"] | {f"com.acme.Sub extends {item}": MADE["classes"][item] | {"z": "int"}}
     with pytest.raises(UnsupportedSnapshot, match=r"elements of class .*Item', which has described subclasses"):
-        basket_of_flink_2(MADE["vectors"][0]["1.20.3"], described)
+        in_flink_2(BASKET, MADE["vectors"][0]["1.20.3"], described)
 
 
 def test_collections_in_tuples_of_pojos_need_a_description() -> None:
