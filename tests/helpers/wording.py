@@ -25,8 +25,6 @@ PHRASES = (
 LITERAL_USES: dict[str, tuple[str, ...]] = {
     # The table itself.
     "tests/helpers/wording.py": (r".*",),
-    # A position in a file.
-    "writers/sorting/external_sort.py": (r"\.tell\(\)",),
     # A key of the manifests: the times between which a job recorded its states.
     "tests/helpers/fixtures.py": (r'manifest\["told"\]',),
     "tests/helpers/flink/publication.py": (r'"told": \[int',),

@@ -31,7 +31,7 @@ from stateproc.writers.plan.savepoint_plan import SavepointPlan
 from stateproc.writers.rewrite.existing_operator import EditedSplit, ExistingOperator, RawCopies
 from stateproc.writers.rewrite.file_copy import CopyPlan, FileCopy
 from stateproc.writers.sorting.entry_sort import NotByKeyGroup, key_group_portions
-from stateproc.writers.sorting.external_sort import sorted_entries, sorted_portions
+from stateproc.writers.sorting.external_sort import sorted_entries
 from stateproc.writers.sorting.spill_buffer import SpillBuffer, SpilledEntries
 from stateproc.writers.write_snapshot import WrittenSnapshot, finish
 from stateproc.writers.write_spec import WriteSpec
@@ -308,12 +308,9 @@ def spilled(
 
 _COPY_THREADS = 4
 _PORTION_BYTES, _SORTED_BYTES = 2 << 20, 8 << 20
-"""Bytes of entries that a thread sorts at a time, and above which a single key group is sorted as runs on disk.
-
-An update of 5 million rows in 4 key groups takes 2.2 s and 377 MB; with 16 MB 2.2 s and 447 MB.
-"""
-_SPILLED_PORTION, _SPILLED_SORTED = 4 << 20, 16 << 20
-"""The same of entries that come from temporary files: reading many runs beside these makes the disk the limit."""
+"""Bytes of entries that a thread sorts at a time, and of a single key group twice those above which it is spilled."""
+_SPILLED_PORTION = 8 << 20
+"""Bytes of spilled entries that a thread sorts at a time."""
 _MOST_STREAMS = 64
 """With more splits of one state file that would be open at the same time, its entries are spilled instead."""
 
@@ -439,20 +436,19 @@ def _write_streams(spec: WriteSpec, progress: WriteProgress, item: _FileSplits, 
     if len(streams) <= _MOST_STREAMS:
         try:
             portions = key_group_portions([_read(stream, item.number, progress) for stream in streams], _PORTION_BYTES)
-            entries = sorted_portions(portions, _SORTED_BYTES)
+            entries = (batch for portion in portions for batch in sorted_entries(portion, _SORTED_BYTES))
             return write_state_file(spec, item.number, state_file, _raw(stop.checked(progress.written(entries))))
         except NotByKeyGroup:
             pass  # The file that was begun is removed; it is written from sorted entries instead.
-    entries = sorted_entries(stop.checked(_read(item.splits, item.number, progress)))
-    return write_state_file(spec, item.number, state_file, _raw(stop.checked(progress.written(entries))))
+    ordered = sorted_entries(stop.checked(_read(item.splits, item.number, progress)))
+    return write_state_file(spec, item.number, state_file, _raw(stop.checked(progress.written(ordered))))
 
 
 def _write_spilled(
     spec: WriteSpec, progress: WriteProgress, entries: SpilledEntries, number: int, stop: Stop
 ) -> WrittenFile:
     """Write a state file from spilled entries."""
-    portions = entries.portions(_SPILLED_PORTION, number)
-    rows = sorted_portions(portions, _SPILLED_SORTED)
+    rows = entries.sorted(_SPILLED_PORTION, number)
     return write_state_file(spec, number, spec.state_files[number], _raw(stop.checked(progress.written(rows))))
 
 

@@ -109,31 +109,13 @@ def mark_ties(n: int, order: int, groups: int, heads: int, tied: int) -> bool:
 
 
 @exported
-def count_records(n: int, places: int, key_sizes: int, sizes: int, rows: int, size: int) -> None:
-    """Add the rows of each place to int64 ``rows``, and the bytes of their records to ``size``.
+def put_records(n: int, targets: int, states: int, keys: int, key_sizes: int, values: int, sizes: int) -> None:
+    """Write the record of each row at its int64 address in ``targets``.
 
-    places: the int64 place of each row, from 0.
+    Rows are read in their order, whatever that of the records is: reading each of them would be a cache miss.
     """
     for row in range(n):
-        at = 8 * load_i64(places + 8 * row)
-        record = RECORD_BYTES + load_i64(key_sizes + 8 * row) + load_i64(sizes + 8 * row)
-        store_64(rows + at, load_i64(rows + at) + 1)
-        store_64(size + at, load_i64(size + at) + record)
-
-
-@exported
-def put_records(
-    n: int, places: int, targets: int, states: int, keys: int, key_sizes: int, values: int, sizes: int
-) -> None:
-    """Write the record of each row at the address of its place, which is advanced past it.
-
-    Rows are read in their order: ordered first, each of them would be a cache miss.
-
-    places: the int64 place of each row, from 0. targets: the int64 address of each place.
-    """
-    for row in range(n):
-        place = targets + 8 * load_i64(places + 8 * row)
-        out = load_i64(place)
+        out = load_i64(targets + 8 * row)
         key_size, size = load_i64(key_sizes + 8 * row), load_i64(sizes + 8 * row)
         store_64(out, key_size)
         store_64(out + 8, size)
@@ -141,7 +123,6 @@ def put_records(
         out += RECORD_BYTES
         copy_bytes(out, load_i64(keys + 8 * row), key_size)
         copy_bytes(out + key_size, load_i64(values + 8 * row), size)
-        store_64(place, out + key_size + size)
 
 
 @exported

@@ -1,4 +1,4 @@
-"""Sort entries with bounded memory: in memory, through a spill file, or as sorted runs that are merged."""
+"""Sort entries with bounded memory: in memory, through a temporary file, or as sorted runs for another process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import IO, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -15,11 +15,10 @@ from stateproc.codec.arrow_arrays import numbers_of
 from stateproc.errors import CorruptSnapshot, Where, WriteFailed
 from stateproc.metadata.handles import RelativeFileHandle
 from stateproc.storage import open_handle
-from stateproc.storage.writing import writing
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.entry_batches import FILE, FILE_ENTRIES, byte_column, cuts, portions
-from stateproc.writers.sorting.entry_sort import Entries, ScatteredEntries, in_order
-from stateproc.writers.sorting.spill_buffer import TEMPORARY, SpillBuffer, temporary_file
+from stateproc.writers.sorting.entry_sort import ScatteredEntries, in_order
+from stateproc.writers.sorting.spill_buffer import SpillBuffer
 
 # Merge sorted runs with bounded memory: one chunk per run of the key group that is merged.
 
@@ -121,8 +120,6 @@ RUN_BYTES, HELD_BYTES = 64 << 20, 8 << 20
 """Bytes of entries in a staged run; bytes that a task buffers before it spills, and sorts at a time."""
 _CHUNK_BYTES = 256 << 10
 """Bytes of each run in memory while runs are merged."""
-_MOST_RUNS = 64
-"""Runs of a key group of one size: after so many, each is twice as large, so that not many more are merged."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +140,11 @@ def written_runs(
     """Write the entries (FILE_ENTRIES) as sorted runs in the target's directory, for another process to merge."""
     for held in _held(batches, run_bytes):
         with staging.new_file(inline_threshold=-1) as file:
-            chunks = _write(file, _in_order(held))
+            entries = ScatteredEntries.of(held)
+            held.clear()
+            ordered = in_order([entries])
+            del entries  # Of a run, only what was read or what is sorted is in memory.
+            chunks = _write(file, ordered)
             handle = file.close()
         assert isinstance(handle, RelativeFileHandle)
         yield StagedRun(handle, chunks)
@@ -158,81 +159,25 @@ def staged_entries(staging: Staging, runs: Iterable[StagedRun]) -> Iterator[pa.R
     return merged(readers)
 
 
-def sorted_entries(batches: Iterable[pa.RecordBatch], run_bytes: int = HELD_BYTES) -> Iterator[pa.RecordBatch]:
-    """Sort FILE_ENTRIES; more than ``run_bytes`` of them are spilled to a temporary file. Raises WriteFailed."""
+def sorted_entries(batches: Iterable[pa.RecordBatch], held_bytes: int = HELD_BYTES) -> Iterator[pa.RecordBatch]:
+    """Sort FILE_ENTRIES; about ``held_bytes`` of them are in memory, others in a temporary file. Raises WriteFailed."""
     with ExitStack() as stack:
-        buffer = SpillBuffer(stack, run_bytes)
+        buffer = SpillBuffer(stack, held_bytes)
         for batch in batches:
             buffer.add(batch)
-        yield from sorted_portions(buffer.portions(), run_bytes)
+        yield from buffer.sorted()
 
 
-def sorted_portions(portions: Iterable[Iterable[Entries]], run_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Sort portions of FILE_ENTRIES of which each consists of whole key groups, in order. Raises WriteFailed."""
-    for portion in portions:
-        yield from _sorted(portion, run_bytes)
-
-
-def _sorted(batches: Iterable[Entries], run_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Sort a portion: in memory, or by runs if a single key group has more than ``run_bytes``."""
-    runs = _held(batches, run_bytes, _MOST_RUNS)
-    held = next(runs, None)
-    if held is None:
-        return
-    entries = _in_order(held)
-    held = next(runs, None)
-    if held is None:
-        yield entries
-        return
-    with temporary_file() as file:
-        spilled = _Spilled(file)
-        spilled.add(entries)
-        del entries
-        while held is not None:
-            spilled.add(_in_order(held))
-            held = next(runs, None)
-        yield from merged(spilled.runs)
-
-
-def _in_order(held: list[Entries]) -> pa.RecordBatch:
-    """Sort the batches; as soon as they are joined, the list forgets them."""
-    entries = ScatteredEntries.of(held)
-    held.clear()
-    return in_order([entries])
-
-
-class _Spilled:
-    """Sorted runs, one after another in a temporary file."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.runs: list[SortedRun] = []
-
-    def add(self, entries: pa.RecordBatch) -> None:
-        base = self._file.tell()
-
-        def read(start: int, length: int) -> bytes:
-            self._file.seek(base + start)
-            return self._file.read(length)
-
-        with writing(TEMPORARY):
-            chunks = _write(self._file, entries)
-        self.runs.append(SortedRun(chunks, read, TEMPORARY.uri))
-
-
-def _held(batches: Iterable[Entries], run_bytes: int, doubled_after: int | None = None) -> Iterator[list[Entries]]:
-    """The batches, about ``run_bytes`` of them at a time; twice as many after each ``doubled_after`` times."""
-    held: list[Entries] = []
-    size = runs = 0
+def _held(batches: Iterable[pa.RecordBatch], run_bytes: int) -> Iterator[list[pa.RecordBatch]]:
+    """The batches, about ``run_bytes`` of them at a time."""
+    held: list[pa.RecordBatch] = []
+    size = 0
     for batch in batches:
         held.append(batch)
         size += batch.nbytes
-        del batch  # It may be of the size of all that is held.
         if size >= run_bytes:
             yield held
-            held, size, runs = [], 0, runs + 1
-            if doubled_after is not None and runs % doubled_after == 0:
-                run_bytes *= 2
+            held, size = [], 0
     if size:
         yield held
 

@@ -1,8 +1,8 @@
-"""Buffer a task's entries until all have arrived, then return them by key group.
+"""Buffer a task's entries until all have arrived, then return them in order.
 
-Each key group is sorted once, when all its entries are known. Entries over a bound are spilled to a temporary file in
-batches ordered by key group, from which a few key groups are read at a time. Several threads may fill a buffer each,
-and read all their entries afterwards (`SpilledEntries`).
+Entries over a bound are spilled to a temporary file in sorted batches, of which a few key groups at a time are read and
+sorted again. A larger key group is divided by its keys: it is read once for samples of them, then in portions of
+neighbouring keys. Several threads may fill a buffer each, and read all their entries afterwards (`SpilledEntries`).
 """
 
 from __future__ import annotations
@@ -11,28 +11,33 @@ import itertools
 import os
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stateproc.codec.array_types import Bytes, Ints, Longs
-from stateproc.codec.arrow_arrays import uninitialized_bytes
+from stateproc.codec.arrow_arrays import numbers_of, uninitialized_bytes, values_array
 from stateproc.errors import WriteFailed
 from stateproc.storage.store import StorePath
 from stateproc.storage.writing import writing
 from stateproc.writers.formats.entry_batches import cuts, portions
-from stateproc.writers.sorting.entry_kernels import count_records, find_records, put_records
-from stateproc.writers.sorting.entry_sort import Entries, ScatteredBytes, ScatteredEntries
+from stateproc.writers.sorting.entry_kernels import RECORD_BYTES, find_records, put_records
+from stateproc.writers.sorting.entry_sort import ScatteredBytes, ScatteredEntries, in_order
 
 TEMPORARY = StorePath("<temporary file>")
-_MOST_PLACES = 1 << 16
-"""With more combinations of file and key group in a batch than this, those that rows have are found by sorting."""
 _GROUP_BITS = 16
 """The low bits of a group number, which hold the key group; the file's number is in the bits above."""
+_BLOCK_BYTES, _MOST_BLOCKS = 4 << 10, 1 << 18
+"""The bytes of a block, of which the first key is sampled, and how many blocks a key group has before they are larger.
+
+A portion of a divided key group reads a block too much of each batch.
+"""
 
 
 @contextmanager
@@ -45,13 +50,14 @@ def temporary_file() -> Iterator[IO[bytes]]:
 
 
 class SpillBuffer:
-    """Buffers batches of entries (FILE_ENTRIES) and returns them by file and key group, unsorted within.
+    """Buffers batches of entries (FILE_ENTRIES) and sorts them.
 
     Holds about ``held_bytes`` of them; close it with ``stack``. Raises WriteFailed.
     """
 
     def __init__(self, stack: ExitStack, held_bytes: int) -> None:
-        self._stack, self._held_bytes = stack, held_bytes
+        # As much again is needed for what is sorted of them.
+        self._stack, self._at_once = stack, held_bytes // 2
         self._held: list[pa.RecordBatch] = []
         self._size = 0
         self._file: _SpillFile | None = None
@@ -62,17 +68,17 @@ class SpillBuffer:
             return
         self._held.append(batch)
         self._size += batch.nbytes
-        # As much again is needed for the records of what is spilled.
-        if self._size >= self._held_bytes // 2:
+        if self._size >= self._at_once:
             self._spill()
 
-    def portions(self) -> Iterator[Iterable[Entries]]:
-        """Return all entries, about ``held_bytes`` at a time; more only if a single key group has more."""
+    def sorted(self) -> Iterator[pa.RecordBatch]:
+        """Return all entries in order."""
         if self._file is None:
-            if self._held:
-                yield self._held
+            held, self._held = self._held, []
+            if held:
+                yield in_order(held)
             return
-        yield from SpilledEntries(self.finish()).portions(self._held_bytes)
+        yield from SpilledEntries(self.finish()).sorted(self._at_once)
 
     def finish(self) -> Sequence[SpilledBatch]:
         """Spill what is held, too, and return all batches of the temporary file."""
@@ -89,12 +95,12 @@ class SpillBuffer:
             self._file.add(ScatteredEntries.of(held))
 
 
-# A temporary file has batches of records (`entry_kernels`). Those of a batch are ordered by group number.
+# A temporary file has batches of records (`entry_kernels`). Those of a batch are in order.
 
 
 @dataclass(frozen=True)
 class SpilledBatch:
-    """A batch in a file, ordered by group number.
+    """A sorted batch in a file.
 
     Attributes:
         file: The file.
@@ -108,54 +114,35 @@ class SpilledBatch:
     rows: Longs
     edges: Longs
 
-    @property
-    def sizes(self) -> Longs:
-        """The bytes of each group number's rows."""
-        sizes: Longs = np.diff(self.edges)
-        return sizes
 
+class _SpillFile:
+    """Sorted batches of records in a file."""
 
-@dataclass(frozen=True)
-class _Range:
-    """Rows of neighbouring group numbers of a batch: those from ``first`` to ``last``, exclusive."""
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._at = file, 0
+        self._batches: list[SpilledBatch] = []
 
-    batch: SpilledBatch
-    first: int
-    last: int
+    def add(self, entries: ScatteredEntries) -> None:
+        """Sort a batch of entries and write it."""
+        order, keys, values = entries.order(), entries.keys, entries.values
+        edges = np.append(0, np.cumsum((keys.sizes + values.sizes)[order] + RECORD_BYTES))
+        data = uninitialized_bytes(int(edges[-1]))
+        targets, states = np.empty(len(order), dtype=np.int64), np.ascontiguousarray(entries.numbers[2])
+        targets[order] = edges[:-1] + data.ctypes.data
+        columns = (targets, states, keys.starts, keys.sizes, values.starts, values.sizes)
+        put_records(len(order), *(column.ctypes.data for column in columns))
+        self._file.write(data.data)
+        files, key_groups = (column[order] for column in entries.numbers[:2])
+        groups = (files.astype(np.int64) << _GROUP_BITS) | key_groups
+        first = np.array(cuts(groups))
+        self._batches.append(SpilledBatch(self._file, groups[first[:-1]], np.diff(first), self._at + edges[first]))
+        self._at += len(data)
 
-    @property
-    def start(self) -> int:
-        """The position in the file."""
-        return int(self.batch.edges[self.first])
-
-    @property
-    def size(self) -> int:
-        """The number of bytes."""
-        return int(self.batch.edges[self.last]) - self.start
-
-
-def _read(ranges: Sequence[_Range]) -> ScatteredEntries:
-    """Read the entries of ranges. Raises WriteFailed."""
-    data = uninitialized_bytes(sum(one.size for one in ranges))
-    at = 0
-    with writing(TEMPORARY):
-        for one in ranges:
-            _fill(one.batch.file, data[at : at + one.size], one.start)
-            at += one.size
-    groups = _joined([one.batch.groups[one.first : one.last] for one in ranges])
-    groups = np.repeat(groups, _joined([one.batch.rows[one.first : one.last] for one in ranges]))
-    n = len(groups)
-    states = np.empty(n, dtype=np.int32)
-    columns = [np.empty(n, dtype=np.int64) for _ in range(4)]
-    start, addresses = data.ctypes.data, [column.ctypes.data for column in columns]
-    if not find_records(start, start + len(data), n, states.ctypes.data, *addresses):
-        raise WriteFailed(
-            "a temporary file of entries is not as it was written",
-            advice="something else changes it, or the disk is failing; run the write again",
-        )
-    numbers = ((groups >> _GROUP_BITS).astype(np.int32), (groups & ((1 << _GROUP_BITS) - 1)).astype(np.int32), states)
-    keys, key_sizes, values, sizes = columns
-    return ScatteredEntries(numbers, ScatteredBytes(keys, key_sizes, (data,)), ScatteredBytes(values, sizes, (data,)))
+    def finish(self) -> Sequence[SpilledBatch]:
+        """Complete the file and return its batches. Raises WriteFailed."""
+        with writing(TEMPORARY):
+            self._file.flush()
+        return self._batches
 
 
 def _fill(file: IO[bytes], target: Bytes, start: int) -> None:
@@ -186,96 +173,191 @@ def _read_into(file: IO[bytes], target: memoryview, start: int) -> int:
         return len(data)
 
 
+@dataclass(frozen=True)
+class _Ranges:
+    """Parts of batches: of each the number of the batch, its one group number, rows, position in the file and bytes."""
+
+    batches: Longs
+    groups: Longs
+    rows: Longs
+    starts: Longs
+    sizes: Longs
+
+    def taken(self, chosen: slice | Longs) -> _Ranges:
+        """Some of them."""
+        columns = (self.batches, self.groups, self.rows, self.starts, self.sizes)
+        return _Ranges(*(column[chosen] for column in columns))
+
+    def at_once(self, size: int) -> Iterator[_Ranges]:
+        """All of them, about so many bytes at a time."""
+        for first, last in portions(np.cumsum(self.sizes), (0, len(self.sizes)), size):
+            yield self.taken(slice(first, last))
+
+
+_Position: TypeAlias = tuple[int, bytes]
+"""The order within a key group: state id and key."""
+
+
 class SpilledEntries:
     """All entries of spilled batches, which threads may read at the same time. Raises WriteFailed."""
 
     def __init__(self, batches: Sequence[SpilledBatch]) -> None:
-        self._batches = batches
-        owners = np.repeat(np.arange(len(batches)), np.array([len(batch.groups) for batch in batches], dtype=np.int64))
-        indices = _joined([np.arange(len(batch.groups)) for batch in batches])
-        groups, sizes = _joined([batch.groups for batch in batches]), _joined([batch.sizes for batch in batches])
-        order = np.lexsort((owners, groups))
-        self._owners, self._indices, self._groups = owners[order], indices[order], groups[order]
-        self._sizes = sizes[order]
+        self._files = [batch.file for batch in batches]
+        numbers = np.repeat(np.arange(len(batches)), [len(batch.groups) for batch in batches])
+        groups, rows = _joined([batch.groups for batch in batches]), _joined([batch.rows for batch in batches])
+        starts = _joined([batch.edges[:-1] for batch in batches])
+        sizes = _joined([np.diff(batch.edges) for batch in batches])
+        self._ranges = _Ranges(numbers, groups, rows, starts, sizes).taken(np.argsort(groups, kind="stable"))
 
     @property
     def files(self) -> list[int]:
         """The files that have entries, in order."""
-        found: list[int] = np.unique(self._groups >> _GROUP_BITS).tolist()
+        found: list[int] = np.unique(self._ranges.groups >> _GROUP_BITS).tolist()
         return found
 
-    def portions(self, at_once: int, file: int | None = None) -> Iterator[Iterable[ScatteredEntries]]:
-        """Return the entries of one or more group numbers at a time: of one file, or of all."""
-        low, high = 0, len(self._groups)
+    def sorted(self, at_once: int, file: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Return the entries of one file, or of all, in order, about ``at_once`` bytes at a time."""
+        found = self._ranges
         if file is not None:
-            low, high = np.searchsorted(self._groups, [file << _GROUP_BITS, (file + 1) << _GROUP_BITS]).tolist()
-        if low == high:
+            numbers = [file << _GROUP_BITS, (file + 1) << _GROUP_BITS]
+            found = found.taken(slice(*np.searchsorted(found.groups, numbers)))
+        if not len(found.groups):
             return
-        edges = low + np.array(cuts(self._groups[low:high]))
-        ends = np.cumsum(np.add.reduceat(self._sizes[:high], edges[:-1]))
+        edges = np.array(cuts(found.groups))
+        ends = np.cumsum(np.add.reduceat(found.sizes, edges[:-1]))
         for first, last in portions(ends, (0, len(ends)), at_once):
-            start, stop = int(edges[first]), int(edges[last])
-            yield self._read(self._owners[start:stop], self._indices[start:stop], at_once)
+            portion = found.taken(slice(edges[first], edges[last]))
+            if last - first == 1 and portion.sizes.sum() > at_once:
+                yield from self._divided(portion, at_once)
+            else:
+                yield in_order([self._read(portion)])
 
-    def _read(self, owners: Longs, indices: Longs, at_once: int) -> Iterator[ScatteredEntries]:
-        """Read ranges of batches, about ``at_once`` bytes at a time; neighbouring group numbers are one range."""
-        order = np.lexsort((indices, owners))
-        owners, indices = owners[order], indices[order]
-        ranges: list[_Range] = []
-        size = 0
-        for start, stop in itertools.pairwise(cuts(owners, indices - np.arange(len(indices)))):
-            ranges.append(_Range(self._batches[int(owners[start])], int(indices[start]), int(indices[stop - 1]) + 1))
-            size += ranges[-1].size
-            if size >= at_once:
-                yield _read(ranges)
-                ranges, size = [], 0
-        if ranges:
-            yield _read(ranges)
+    def _divided(self, ranges: _Ranges, at_once: int) -> Iterator[pa.RecordBatch]:
+        """Return the entries of one key group in order, in portions by their state ids and keys."""
+        size = max(_BLOCK_BYTES, int(ranges.sizes.sum()) // _MOST_BLOCKS)
+        blocks = _Blocks.joined([_blocks(part, self._read(part), size) for part in ranges.at_once(at_once)])
+        for low, high, portion in blocks.portions(at_once):
+            # Entries with the same key are in any order, so that it does not matter how many there are.
+            one_key = high == _after(low)
+            for part in portion.at_once(at_once) if one_key else (portion,):
+                entries = in_order([self._read(part)])
+                first, last = _rows_before(entries, low), _rows_before(entries, high)
+                if first < last:
+                    yield entries.slice(first, last - first)
+                del entries
+
+    def _read(self, ranges: _Ranges) -> ScatteredEntries:
+        """Read the entries of ranges, by batch and position; neighbours are read at once. Raises WriteFailed."""
+        ranges = ranges.taken(np.lexsort((ranges.starts, ranges.batches)))
+        ends = np.cumsum(ranges.sizes)
+        data = uninitialized_bytes(int(ends[-1]))
+        begins = ends - ranges.sizes
+        with writing(TEMPORARY):
+            for first, last in itertools.pairwise(cuts(ranges.batches, ranges.starts - begins)):
+                target = data[begins[first] : ends[last - 1]]
+                _fill(self._files[ranges.batches[first]], target, int(ranges.starts[first]))
+        groups = np.repeat(ranges.groups, ranges.rows)
+        n = len(groups)
+        states = np.empty(n, dtype=np.int32)
+        columns = [np.empty(n, dtype=np.int64) for _ in range(4)]
+        start, addresses = data.ctypes.data, [column.ctypes.data for column in columns]
+        if not find_records(start, start + len(data), n, states.ctypes.data, *addresses):
+            raise WriteFailed(
+                "a temporary file of entries is not as it was written",
+                advice="something else changes it, or the disk is failing; run the write again",
+            )
+        files, key_groups = groups >> _GROUP_BITS, groups & ((1 << _GROUP_BITS) - 1)
+        keys, key_sizes, values, sizes = columns
+        return ScatteredEntries(
+            (files.astype(np.int32), key_groups.astype(np.int32), states),
+            ScatteredBytes(keys, key_sizes, (data,)),
+            ScatteredBytes(values, sizes, (data,)),
+        )
 
 
 def _joined(columns: list[Longs]) -> Longs:
     return np.concatenate(columns) if columns else np.empty(0, dtype=np.int64)
 
 
-class _SpillFile:
-    """Batches of records in a file, in which the rows of a key group are one range of bytes."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._at = file, 0
-        self._batches: list[SpilledBatch] = []
-
-    def add(self, entries: ScatteredEntries) -> None:
-        """Write a batch of entries in any order."""
-        groups, places = _places(entries.numbers[0], entries.numbers[1])
-        keys, values, n = entries.keys, entries.values, len(places)
-        rows, sizes = np.zeros(len(groups), dtype=np.int64), np.zeros(len(groups), dtype=np.int64)
-        counted = (places, keys.sizes, values.sizes, rows, sizes)
-        count_records(n, *(column.ctypes.data for column in counted))
-        ends = np.cumsum(sizes)
-        data = uninitialized_bytes(int(ends[-1]))
-        targets, states = ends - sizes + data.ctypes.data, np.ascontiguousarray(entries.numbers[2])
-        columns = (places, targets, states, keys.starts, keys.sizes, values.starts, values.sizes)
-        put_records(n, *(column.ctypes.data for column in columns))
-        self._file.write(data.data)
-        used = np.flatnonzero(rows)
-        edges = self._at + np.append(0, ends[used])
-        self._at += len(data)
-        self._batches.append(SpilledBatch(self._file, groups[used], rows[used], edges))
-
-    def finish(self) -> Sequence[SpilledBatch]:
-        """Complete the file and return its batches. Raises WriteFailed."""
-        with writing(TEMPORARY):
-            self._file.flush()
-        return self._batches
+def _after(position: _Position) -> _Position:
+    """The next possible position."""
+    return position[0], position[1] + b"\0"
 
 
-def _places(files: Ints, key_groups: Ints) -> tuple[Longs, Longs]:
-    """Return group numbers in order, all that rows have among them, and the position of each row's one."""
-    least, first = int(files.min()), int(key_groups.min())
-    span = int(key_groups.max()) - first + 1
-    n = (int(files.max()) - least + 1) * span
-    if n > _MOST_PLACES:
-        return np.unique((files.astype(np.int64) << _GROUP_BITS) | key_groups, return_inverse=True)
-    number = np.arange(n, dtype=np.int64)
-    places = (files.astype(np.int64) - least) * span + (key_groups - first)
-    return ((number // span + least) << _GROUP_BITS) | (number % span + first), places
+def _rows_before(entries: pa.RecordBatch, position: _Position | None) -> int:
+    """How many rows of entries in order, of one key group, are before a position; all if it is None."""
+    if position is None:
+        return len(entries)
+    states, keys = entries.column("state_id"), entries.column("key")
+
+    def before(row: int) -> _Position:
+        return states[row].as_py(), keys[row].as_py()
+
+    return bisect_left(range(len(keys)), position, key=before)
+
+
+# Divide a key group whose batches are in order: each is divided into blocks, of which the first entry is known.
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Blocks of one key group by batch and position, with the state id and key of the first entry of each.
+
+    The last entry of a batch is a block of its own, so that other blocks end before an entry that is known, too.
+    """
+
+    ranges: _Ranges
+    states: Ints
+    keys: pa.LargeBinaryArray
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Blocks]) -> _Blocks:
+        """The blocks of all parts."""
+        columns = zip(*(vars(part.ranges).values() for part in parts), strict=True)
+        states, keys = np.concatenate([part.states for part in parts]), pa.concat_arrays([part.keys for part in parts])
+        return cls(_Ranges(*map(np.concatenate, columns)), states, keys)
+
+    def portions(self, at_once: int) -> Iterator[tuple[_Position, _Position | None, _Ranges]]:
+        """Divide the key group into portions of about ``at_once`` bytes by positions.
+
+        Yields:
+            The first position of a portion, that of the next one, and the blocks that have entries from the one to the
+            other; these may have others, too. A key of more than ``at_once`` bytes is a portion of its own.
+        """
+        table = pa.Table.from_arrays([values_array(self.states), self.keys], ["state", "key"])
+        order = numbers_of(pc.sort_indices(table, sort_keys=[("state", "ascending"), ("key", "ascending")]))
+        states, keys = self.states[order], self.keys.take(values_array(order))
+        n = len(order)
+        other = (states[1:] != states[:-1]) | pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
+        edges = np.array([0, *(np.flatnonzero(other) + 1), n])
+        bounds: dict[_Position, int] = {}
+        for first, _ in portions(np.cumsum(self.ranges.sizes[order]), (0, n), at_once):
+            number = int(np.searchsorted(edges, first, side="right")) - 1
+            position = int(states[edges[number]]), keys[edges[number]].as_py()
+            if position in bounds:
+                bounds[_after(position)] = edges[number + 1]
+            else:
+                bounds[position] = edges[number]
+        first_portion = np.empty(n, dtype=np.int64)
+        first_portion[order] = np.searchsorted(list(bounds.values()), np.arange(n), side="right") - 1
+        # A block of several entries goes on up to the next one of its batch.
+        last_portion = np.where(self.ranges.rows > 1, np.append(first_portion[1:], 0), first_portion)
+        for number, (low, high) in enumerate(zip(bounds, [*list(bounds)[1:], None], strict=True)):
+            chosen = np.flatnonzero((first_portion <= number) & (number <= last_portion))
+            if len(chosen):
+                yield low, high, self.ranges.taken(chosen)
+
+
+def _blocks(ranges: _Ranges, entries: ScatteredEntries, size: int) -> _Blocks:
+    """Divide ranges, by batch and position, whose entries are given, into blocks of about ``size`` bytes."""
+    owners = np.repeat(np.arange(len(ranges.rows)), ranges.rows)
+    at = entries.keys.starts - entries.keys.starts[0]
+    within = at - (np.cumsum(ranges.sizes) - ranges.sizes)[owners]
+    begins = np.ones(len(at), dtype=np.bool_)
+    begins[1:] = (owners[1:] != owners[:-1]) | (within[1:] // size != within[:-1] // size)
+    begins[np.cumsum(ranges.rows) - 1] = True
+    first = np.flatnonzero(begins)
+    own = owners[first]
+    rows, sizes = np.diff(np.append(first, len(at))), np.diff(np.append(at[first], ranges.sizes.sum()))
+    blocks = _Ranges(ranges.batches[own], ranges.groups[own], rows, ranges.starts[own] + within[first], sizes)
+    return _Blocks(blocks, entries.numbers[2][first], entries.keys.taken(first))

@@ -10,6 +10,7 @@ from typing import Any
 
 import stateproc
 from stateproc import SavepointWriter
+from stateproc.errors import SnapshotError
 from tests.helpers.paths import DEMO
 
 CHANGES: dict[str, Callable[[SavepointWriter], Any]] = {
@@ -55,3 +56,14 @@ def kept(target: Path) -> set[str]:
     assert not stateproc.open(target).verify().problems
     named = (target / "_metadata").read_bytes().decode("latin-1")
     return {"_metadata", *(name for name in os.listdir(target) if name in named)}
+
+
+def assert_whole_or_nothing(target: Path, wanted: dict[str, list[str]], may_be_nothing: bool, step: str) -> None:
+    """Assert this of the target of a write that ended before a step, and that leftovers are found as such."""
+    try:
+        assert contents(target) == wanted, step
+    except SnapshotError:
+        assert may_be_nothing and not (target / "_metadata").exists(), step
+    left = {*os.listdir(target)} - kept(target) if target.exists() else set()
+    found = stateproc.find_orphans(target.parent, min_age="0s")
+    assert left <= {Path(one.path).name for one in (*found.orphans, *found.in_progress)}, (step, left)

@@ -5,16 +5,20 @@ The faults are injected into a separate Spark application (``write_faults.py``),
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
@@ -22,9 +26,11 @@ import stateproc
 from stateproc.errors import MissingFile
 from stateproc.storage.layout import run_of_file, run_of_marker
 from stateproc.writers.spark.data_source_writer import writer_of
-from tests.helpers.paths import python_environment
+from tests.helpers.paths import DEMO, python_environment
 from tests.helpers.spark.attempt_races import note_of
+from tests.helpers.spark.killed_steps import Kill, Killed, rescale, save
 from tests.helpers.spark.write_faults import PARALLELISM, ROWS
+from tests.helpers.writers.small_writes import assert_whole_or_nothing, contents, files, kept, write
 
 INTERFACES = ("writer", "plain")
 SCHEMA = StructType([StructField("key", LongType()), StructField("value", StringType())])
@@ -170,6 +176,76 @@ def test_a_driver_killed_before_the_commit_of_an_overwrite_keeps_the_old_snapsho
     assert found(target) == before
     assert len(names(target)) == 2 + 1 + PARALLELISM
     assert_complete(target, write_next(target, overwrite=True), 1)
+
+
+def steps_of(write: Callable[[Kill], None], folder: Path, begin: Callable[[Path], None]) -> Iterator[tuple[str, Path]]:
+    """End writes before each of their steps; yield the step and the target, whose write is over."""
+    number = 0
+    while True:
+        number += 1
+        target, log = folder / f"{number}" / "savepoint", folder / f"{number}.log"
+        target.parent.mkdir()
+        begin(target)
+        kill = Kill(str(target), number, str(log), os.getpid())
+        with contextlib.suppress(Killed, PySparkException, Py4JJavaError):
+            write(kill)
+        steps = log.read_text().splitlines()
+        if len(steps) < number:
+            return
+        assert steps[number - 1].startswith("ended before "), steps
+        yield steps[number - 1].removeprefix("ended before "), target
+
+
+def assert_all_kinds(steps: list[str]) -> None:
+    """Assert that steps of the begin, of tasks and of the commit are among them."""
+    for name in (
+        "os.mkdir .",
+        "open /.stateproc-",
+        "open /stateproc-",
+        "os.rename /.stateproc-",
+        "os.remove /.stateproc-",
+    ):
+        assert any(step.startswith(name) for step in steps), (name, steps)
+
+
+def test_a_data_source_whose_driver_is_killed_at_any_step(spark: SparkSession, tmp_path: Path) -> None:
+    """Every step of all processes: making the writer, tasks that write runs, the commit that merges them."""
+    rows = {
+        key: f"a name of a hundred characters and more, so that the file is no part of _metadata: {key:050}"
+        for key in range(300)
+    }
+    frame = spark.createDataFrame(list(rows.items()), SCHEMA).coalesce(1)
+    seen = []
+    for step, target in steps_of(lambda kill: save(frame, "append", kill), tmp_path, lambda target: None):
+        seen.append(step)
+        if (target / "_metadata").exists():
+            wanted = contents(target)
+            assert found(target) == rows, step
+        else:
+            wanted = {}
+        assert_whole_or_nothing(target, wanted, not wanted, step)
+        assert_complete(target, write_next(target, overwrite=True), 1)
+    assert_all_kinds(seen)
+    kinds = [step.split("-")[0] for step in seen]
+    assert kinds.count("open /stateproc") == 2, "a run, and the file that it is merged to"
+    assert kinds.count("os.remove /stateproc") == 1, seen
+
+
+def test_a_writer_whose_driver_is_killed_at_any_step(spark: SparkSession, tmp_path: Path) -> None:
+    """Every step of the driver and of tasks, when a savepoint is replaced: the old one or the new one, both whole."""
+    source, wanted = files(DEMO), contents(DEMO)
+    seen = []
+
+    def begin(target: Path) -> None:
+        write("copy", target, "error")
+
+    for step, target in steps_of(lambda kill: rescale(spark, "overwrite", kill), tmp_path, begin):
+        seen.append(step)
+        assert files(DEMO) == source
+        assert_whole_or_nothing(target, wanted, False, step)
+        write("rescale", target, "overwrite")
+        assert contents(target) == wanted and set(names(target)) == kept(target), step
+    assert_all_kinds(seen)
 
 
 def test_save_modes(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Sorting of entries before they are written: in memory, and by merging sorted runs from disk."""
+"""Sorting of entries before they are written: in memory, through temporary files, and by merging sorted runs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ import pyarrow as pa
 import pytest
 
 from stateproc.errors import InvalidEntries, WriteFailed
+from stateproc.storage.store import StorePath
+from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.entry_batches import FILE_ENTRIES
 from stateproc.writers.sorting import external_sort as runs
 from stateproc.writers.sorting import spill_buffer as waiting
@@ -87,12 +90,36 @@ def _marks(name: str, chunk_bytes: int) -> list[pytest.MarkDecorator]:
     ("name", "chunk_bytes"),
     [pytest.param(name, size, marks=_marks(name, size)) for name in KEYS for size in (1, 200, 1 << 18)],
 )
-def test_merged_runs_are_sorted(name: str, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merged_runs_are_sorted(name: str, chunk_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The result does not depend on the size of runs or of the chunks in which they are read."""
     monkeypatch.setattr(runs, "_CHUNK_BYTES", chunk_bytes)
     rows = mixed(KEYS[name], 5)
     for run_bytes in (1, 3000, 1 << 30):
-        assert rows_of(sorted_entries(batches(rows, min(len(rows), 40)), run_bytes)) == sorted(rows)
+        staging = Staging(StorePath(str(tmp_path)), f"{run_bytes}")
+        Path(staging.marker.uri).touch()
+        staged = list(runs.written_runs(staging, batches(rows, min(len(rows), 40)), run_bytes))
+        assert rows_of(runs.staged_entries(staging, staged)) == sorted(rows)
+
+
+@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("block_bytes", [1, 200, 1 << 20])
+@pytest.mark.parametrize("at_once", [1, 500, 3000])
+def test_a_key_group_is_divided_by_its_keys(
+    name: str, block_bytes: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The result does not depend on the size of batches, blocks or portions; portions are not much larger."""
+    monkeypatch.setattr(waiting, "_BLOCK_BYTES", block_bytes)
+    rows = mixed(KEYS[name], 2)
+    for spilled_bytes in (1, 700, 1 << 30):
+        with ExitStack() as stack:
+            buffer = waiting.SpillBuffer(stack, 2 * spilled_bytes)
+            for part in batches(rows, min(len(rows), 40)):
+                buffer.add(part)
+            entries = waiting.SpilledEntries(buffer.finish())
+            assert entries.files == sorted({row[0] for row in rows})
+            assert rows_of(entries.sorted(at_once)) == sorted(rows)
+            found = [rows_of(entries.sorted(at_once, file)) for file in range(3)]
+            assert list(itertools.chain(*found)) == sorted(rows)
 
 
 @pytest.mark.parametrize("name", KEYS)
@@ -105,66 +132,44 @@ def test_entries_are_spilled_to_a_file(name: str, ordered: bool, held_bytes: int
     if ordered:
         parts = [part.sort_by([("file", "ascending"), ("key_group", "ascending")]).slice(0) for part in parts]
     assert rows_of(sorted_entries(parts, held_bytes)) == sorted(rows)
-    with ExitStack() as stack:
-        buffer = waiting.SpillBuffer(stack, held_bytes)
-        for part in parts:
-            buffer.add(part)
-        portions = [rows_of(in_order([part]) for part in portion) for portion in buffer.portions()]
-    assert sorted(itertools.chain(*portions)) == sorted(rows)
-    covered = [{row[:2] for row in portion} for portion in portions]
-    assert all(max(before) < min(after) for before, after in itertools.pairwise(covered))
 
 
-@pytest.mark.parametrize("run_bytes", [1, 1 << 30])
-def test_duplicate_keys_are_adjacent(run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The writer of a file can then detect them, whatever the boundaries of chunks."""
-    monkeypatch.setattr(runs, "_CHUNK_BYTES", 1)
-    rows: list[Row] = [(0, 0, 0, b"key %03d" % (k % 50), b"%d" % k) for k in range(100)]
-    found = [row[3] for row in rows_of(sorted_entries(batches(rows, 10), run_bytes))]
-    assert found == sorted(row[3] for row in rows)
+@pytest.mark.parametrize("held_bytes", [1, 1000, 1 << 30])
+@pytest.mark.parametrize("keys", [1, 3, 50])
+def test_duplicate_keys_are_adjacent(keys: int, held_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer of a file can then detect them, wherever a key group is divided. None is lost or there twice."""
+    monkeypatch.setattr(waiting, "_BLOCK_BYTES", 50)
+    rows: list[Row] = [(0, 0, 0, b"key" + bytes(k * 7 % keys), b"%d" % k) for k in range(200)]
+    found = rows_of(sorted_entries(batches(rows, 10), held_bytes))
+    assert [row[3] for row in found] == sorted(row[3] for row in rows)
+    assert sorted(found) == sorted(rows)
 
 
-def test_many_runs_of_a_key_group_are_larger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each run has a chunk in memory while all are merged, so that they double in size: there are few."""
-    monkeypatch.setattr(runs, "_MOST_RUNS", 2)
-    rows: list[Row] = [(0, 0, 0, b"%05d" % (k * 7919 % 1000), b"v" * 1000) for k in range(1000)]
+@pytest.mark.parametrize("alike", [0, 1, 400])
+def test_portions_of_a_key_group_are_small(alike: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of keys that many entries have, and beside entries that are larger than a portion."""
+    monkeypatch.setattr(waiting, "_BLOCK_BYTES", 100)
+    rows: list[Row] = [(0, 0, 0, b"%05d" % max(alike, k * 7919 % 1000), b"v" * 1000) for k in range(1000)]
+    rows.append((0, 0, 0, b"00500", b"v" * 30_000))
     sizes: list[int] = []
 
-    def add(spilled: Any, entries: pa.RecordBatch) -> None:
-        sizes.append(entries.num_rows)
-        whole(spilled, entries)
+    def read(entries: Any, ranges: Any) -> Any:
+        sizes.append(int(ranges.sizes.sum()))
+        return whole(entries, ranges)
 
-    whole = runs._Spilled.add
-    monkeypatch.setattr(runs._Spilled, "add", add)
-    assert rows_of(runs.sorted_portions([batches(rows, 1000)], 1000)) == sorted(rows)
-    assert sum(sizes) == 1000 and 10 < len(sizes) < 20
-    assert max(sizes[:4]) < 10 and max(sizes) > 200
-
-
-def test_what_was_read_of_a_run_is_forgotten_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second has been read when the first is written, sorted; of later ones only the sorted entries are left."""
-    rows: list[Row] = [(0, 0, 0, b"%05d" % (k * 7919 % 1000), b"v" * 20_000) for k in range(200)]
-    size, before = 400_000, pa.total_allocated_bytes()
-    allocated: list[int] = []
-
-    def write(out: Any, entries: pa.RecordBatch) -> Any:
-        allocated.append(pa.total_allocated_bytes() - before)
-        return whole(out, entries)
-
-    whole = runs._write
-    monkeypatch.setattr(runs, "_write", write)
-    found = runs.sorted_portions([(one for row in rows for one in batches([row], 1))], size)
-    assert rows_of(found) == sorted(rows)
-    assert len(allocated) > 8
-    # Arrow has allocated twice the bytes of these small batches.
-    assert allocated[0] < 3.5 * size and max(allocated[1:]) < 1.5 * size
+    whole = waiting.SpilledEntries._read
+    monkeypatch.setattr(waiting.SpilledEntries, "_read", read)
+    found = rows_of(sorted_entries(batches(rows, 100), 40_000))
+    assert sorted(found) == sorted(rows) and [row[3] for row in found] == sorted(row[3] for row in rows)
+    # Each of the 50 batches may have an entry too much.
+    assert len(sizes) > 60 and max(sizes) < 20_000 + 30_000 + 50 * 1100
+    assert sum(sizes) < 4 * len(rows) * 1030
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("megabytes", [24, exhaustive(48)])
-def test_a_large_key_group_is_not_held_in_memory(megabytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sort one key group in twelve runs, in half of its memory."""
-    monkeypatch.setattr(runs, "_CHUNK_BYTES", 64 << 10)
+def test_a_large_key_group_is_not_held_in_memory(megabytes: int) -> None:
+    """Sort one key group in 24 batches, in half of its memory."""
     n = 1000
     zeros = pa.array(np.zeros(n, np.int32))
 
@@ -185,6 +190,7 @@ def test_a_large_key_group_is_not_held_in_memory(megabytes: int, monkeypatch: py
         count += part.num_rows
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
+    del part
     assert count == megabytes * n
     assert most < megabytes << 19 and pa.total_allocated_bytes() - held < 1 << 20
 
@@ -291,5 +297,4 @@ def test_a_changed_temporary_file_is_refused(at: int, damage: bytes | None, mess
             file.write(damage)
             file.flush()
         with pytest.raises(WriteFailed, match=message):
-            for portion in waiting.SpilledEntries([spilled]).portions(1 << 20):
-                list(portion)
+            list(waiting.SpilledEntries([spilled]).sorted(1 << 20))
