@@ -17,6 +17,7 @@ from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import External, RowData
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.key_evolution import BucketKey
+from stateproc.writers.rewrite.raw_copy import carried_splits
 from stateproc.writers.rewrite.type_changes import TypeChange
 
 
@@ -55,16 +56,29 @@ def unsplit_operator(final: ExistingOperator, partial: ExistingOperator | None, 
     """Make the operator of a final aggregate that of one which is not split; ``partial``: that of the partial one.
 
     Raises:
-        InvalidOption: The state is not that of the old plan.
+        InvalidOption: The state is not that of the old plan, or that of the partial aggregate is missing.
     """
     key = final.header.key
     if ACCUMULATORS not in final.header.names or not isinstance(key, RowData):
         return  # No row has come yet.
     _convert(final, change)
-    if partial is not None:
+    views = {f"distinctAcc_{view}" for view in range(len(change.split.buckets))}
+    if partial is not None and views <= set(partial.header.names):
         partial.edits.set_key(BucketKey(key, change.split.kept, {}))
         partial.edits.dropped |= {name for name in partial.header.names if not is_view(name)}
         final.edits.adopted = partial
+    elif _has_entries(final):
+        raise InvalidOption(
+            f"what DISTINCT has seen is kept by {change.partial}, which the snapshot does not have, so that rows which "
+            "come again would be counted twice",
+            where=Where(operator=final.operator.display),
+            advice="give the plan that the job ran, or let the aggregate begin without state: --empty",
+        )
+
+
+def _has_entries(final: ExistingOperator) -> bool:
+    splits = carried_splits(final.operator, ACCUMULATORS, 0)
+    return any(len(batch) for split in splits for batch in split.read())
 
 
 _BUCKET = LogicalType("INTEGER")

@@ -17,6 +17,7 @@ import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
 from stateproc.query_plans.plan_file import read_plan
+from stateproc.query_plans.plan_matching import main_uid
 from stateproc.query_plans.split_distinct import without_split
 from tests.helpers.flink.split_distinct import ARCHIVE, MODES, QUERIES
 
@@ -214,6 +215,42 @@ def test_a_sum_that_does_not_fit_is_refused(recorded: Path, tmp_path: Path) -> N
     again.evolve(plan_of(case), plan_of(recorded / "plain/split"))
     with pytest.raises(InvalidOption, match="2147483648"):
         again.write(str(tmp_path / "made"))
+
+
+def without_seen(case: Path, target: Path, state: str = "", where: str = "") -> tuple[str, SavepointWriter]:
+    """A snapshot without the partial aggregate of a split one, or a state of it, of whose final one rows may go."""
+    plan = plan_of(case)
+    _, found = without_split(read_plan(plan))
+    partial, final = (main_uid(read_plan(plan), node) for node in (found[min(found)].partial, found[min(found)].final))
+    writer = SavepointWriter.from_existing_savepoint(None, str(case / "savepoint"))
+    if state:
+        writer.drop_state(partial, state)
+    else:
+        writer.remove_operator(partial)
+    if where:
+        writer.delete_rows(final, "accState", where)
+    writer.write(str(target))
+    return partial, SavepointWriter.from_existing_savepoint(None, str(target))
+
+
+@pytest.mark.parametrize("state", ["", "distinctAcc_0"])
+@pytest.mark.parametrize("mode", MODES)
+def test_what_distinct_has_seen_has_to_be_there(recorded: Path, mode: str, state: str, tmp_path: Path) -> None:
+    split, one = recorded / mode / "split", recorded / mode / "one"
+    partial, writer = without_seen(split, tmp_path / "source", state)
+    with pytest.raises(InvalidOption, match=f"what DISTINCT has seen is kept by {partial}, which") as caught:
+        writer.evolve(plan_of(split), plan_of(one))
+    assert "give the plan that the job ran" in caught.value.advice
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_distinct_has_seen_nothing_before_a_row_comes(recorded: Path, mode: str, tmp_path: Path) -> None:
+    split, one = recorded / mode / "split", recorded / mode / "one"
+    _, writer = without_seen(split, tmp_path / "source", where="TRUE")
+    writer.evolve(plan_of(split), plan_of(one)).write(str(tmp_path / "made"))
+    states = states_of(one / "savepoint", plan_of(one))
+    first = min(states, key=lambda uid: int(uid.partition("_")[0]))
+    assert states_of(tmp_path / "made", plan_of(one)) == {uid: rows for uid, rows in states.items() if uid != first}
 
 
 WRONG = (None, -1, 99_999, "", [], {}, [None], [{}], 1.5)
