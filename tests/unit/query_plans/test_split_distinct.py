@@ -253,6 +253,24 @@ def test_distinct_has_seen_nothing_before_a_row_comes(recorded: Path, mode: str,
     assert states_of(tmp_path / "made", plan_of(one)) == {uid: rows for uid, rows in states.items() if uid != first}
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_states_without_entries(recorded: Path, mode: str, tmp_path: Path) -> None:
+    split, one = recorded / mode / "split", recorded / mode / "one"
+    states = states_of(one / "savepoint", plan_of(one))
+    writer = SavepointWriter.from_existing_savepoint(None, str(one / "savepoint"))
+    for uid, names in states.items():
+        for name in names:
+            writer.delete_rows(uid, name, "TRUE")
+    writer.write(str(tmp_path / "empty"))
+    again = SavepointWriter.from_existing_savepoint(None, str(tmp_path / "empty"))
+    again.evolve(plan_of(one), plan_of(split)).write(str(tmp_path / "made"))
+    kinds = {uid: set(names) for uid, names in states_of(split / "savepoint", plan_of(split)).items()}
+    made = stateproc.open(str(tmp_path / "made"), plan=plan_of(split))
+    for uid, names in kinds.items():
+        assert names <= {state.name for state in made.operator(uid).states}, uid
+        assert not any(made.operator(uid).state(name).to_reader().read_all() for name in names)
+
+
 WRONG = (None, -1, 99_999, "", [], {}, [None], [{}], 1.5)
 
 
