@@ -12,7 +12,7 @@ Fields of views in it are always null.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from stateproc.errors import InvalidOption
@@ -33,6 +33,19 @@ _VIEW = re.compile(
 def is_view(state: str) -> bool:
     """Whether a state has this name of a view."""
     return _VIEW.fullmatch(state) is not None
+
+
+def seen_view(state: str) -> int | None:
+    """Return the number of the view of DISTINCT that a state is of; None if it is of none."""
+    found = _VIEW.fullmatch(state)
+    return int(found["number"]) if found is not None and found["kind"] != "agg" else None
+
+
+def renumbered(names: Collection[str], numbers: Mapping[int, int]) -> dict[str, str]:
+    """Return what states are called that calls keep which get other numbers."""
+    kept = [(name, found) for name in names if (found := _VIEW.fullmatch(name)) and found["kind"] == "agg"]
+    made = {name: f"agg{numbers.get(int(found['number']), found['number'])}{found['part']}" for name, found in kept}
+    return {name: to for name, to in made.items() if to != name}
 
 
 def call_columns(node: PlanNode) -> tuple[Names, list[Any]]:

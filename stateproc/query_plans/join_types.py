@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from stateproc.query_plans.node_definitions import JOIN, join_type
+from stateproc.query_plans.node_definitions import JOIN, SIDES, join_type
 from stateproc.query_plans.plan_conditions import join_condition
 from stateproc.query_plans.plan_file import PlanNode
 
@@ -29,7 +29,6 @@ OUTER: Mapping[str, tuple[bool, bool]] = {
 """Type of a join → of which inputs rows are emitted without a partner, or by whether they have one."""
 _ALONE: Mapping[str, tuple[bool, bool]] = {**OUTER, "SEMI": (False, False)}
 """Type of a join → of which inputs rows without a partner are emitted."""
-_SIDES = ("left", "right")
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ def partner_changes(
     filtered = tuple(at for at, is_filtered in enumerate(new.items("joinSpec", "filterNulls")) if is_filtered is True)
     return tuple(
         None if was == now else PartnerChange(side, now, filtered, _condition(new, at, columns) if now else None)
-        for at, (side, was, now) in enumerate(zip(_SIDES, before, after, strict=True))
+        for at, (side, was, now) in enumerate(zip(SIDES, before, after, strict=True))
     )
 
 
@@ -92,9 +91,7 @@ def _condition(node: PlanNode, side: int, columns: Sequence[Sequence[int | None]
     found = join_condition(node)
     if found is None:
         return None
-    own, others = (
-        [(f"{_SIDES[at]}_{position}", position) for position in found.columns[at]] for at in (side, 1 - side)
-    )
+    own, others = ([(f"{SIDES[at]}_{position}", position) for position in found.columns[at]] for at in (side, 1 - side))
     if columns is not None:
         stored = [(name, columns[1 - side][position]) for name, position in others]
         # What a condition is over both queries have: else they had different ones.
@@ -122,12 +119,12 @@ def other_rows(old: PlanNode, new: PlanNode) -> OtherRows | None:
     was, now = join_type(old), join_type(new)
     alone = [
         f"rows of the {side} input without a partner " + ("were not emitted" if after else "stay emitted")
-        for side, before, after in zip(_SIDES, _ALONE[was], _ALONE[now], strict=True)
+        for side, before, after in zip(SIDES, _ALONE[was], _ALONE[now], strict=True)
         if before != after
     ]
     partnered = _partnered(was, now)
     words = (*alone, *([partnered] if partnered else []))
-    sides = [side for at, side in enumerate(_SIDES) if _ALONE[was][at] != _ALONE[now][at] or (at == 0 and partnered)]
+    sides = [side for at, side in enumerate(SIDES) if _ALONE[was][at] != _ALONE[now][at] or (at == 0 and partnered)]
     states = ", ".join(f"{side}-records of the {_snapshot(now, side)} snapshot" for side in sides)
     numbers = "their number of associations says which" if partnered else "which have 0 associations"
     return OtherRows(words, f"these rows, {numbers} ({states})")
@@ -135,7 +132,7 @@ def other_rows(old: PlanNode, new: PlanNode) -> OtherRows | None:
 
 def _snapshot(now: str, side: str) -> str:
     """Return which snapshot has the numbers of an input's rows."""
-    return "new" if OUTER[now][_SIDES.index(side)] else "old"
+    return "new" if OUTER[now][SIDES.index(side)] else "old"
 
 
 def _partnered(was: str, now: str) -> str:

@@ -33,6 +33,8 @@ from stateproc.query_plans.rank_order import last_rank
 from stateproc.query_plans.time_bounds import time_bounds, without_bounds
 
 CALC, JOIN, MULTI_JOIN = "stream-exec-calc", "stream-exec-join", "stream-exec-multi-join"
+SIDES = ("left", "right")
+"""The inputs of a join, by which its attributes and states are called."""
 GROUPS, WINDOWS = "groups", "windows"
 _GLOBAL = {"stream-exec-global-group-aggregate": GROUPS, "stream-exec-global-window-aggregate": WINDOWS}
 _GROUP_WINDOWS = "stream-exec-group-window-aggregate"
@@ -293,7 +295,7 @@ def _multi_join(node: PlanNode, inputs: Sequence[Definition]) -> Definition | No
 def _joined_columns(node: PlanNode, inputs: Sequence[Definition], pair: Any) -> list[Any]:
     """Return what one column of an input is joined by: the numbers of both inputs, and the columns."""
     found: list[Any] = []
-    for side in _SIDES:
+    for side in SIDES:
         number, position = (pair.get(f"{side}{part}") for part in ("InputId", "FieldIndex"))
         known = type(number) is int and 0 <= number < len(inputs)
         found.append([number, _at(node, inputs[number].columns, position) if known else None])
@@ -536,7 +538,6 @@ _POSITIONS = frozenset(
 )
 """Attributes that are columns by their positions."""
 _LIKE_POSITIONS = re.compile("(Arg|Args|Column|Columns|Field|Fields|Index|Indices|Key|Keys)$")
-_SIDES = ("left", "right")
 
 
 @dataclass(frozen=True)
@@ -557,9 +558,7 @@ class _Columns:
 
     def of(self, name: str) -> _Columns:
         """Return the columns for an attribute of this name."""
-        found = next(
-            (columns for side, columns in zip(_SIDES, self.sides, strict=False) if name.startswith(side)), None
-        )
+        found = next((columns for side, columns in zip(SIDES, self.sides, strict=False) if name.startswith(side)), None)
         return self if found is None else _Columns(found)
 
 

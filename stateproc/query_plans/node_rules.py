@@ -89,7 +89,9 @@ def aggregate_calls(node: PlanNode) -> list[Any]:
         calls, counted = over_calls(node), is_bounded(node)
     else:
         calls = node.items("aggCalls")
-        counted = node.at("windowing", "window", "type") == "HoppingWindow" or node.at("needRetraction") is True
+        is_known = node.at("indexOfCountStar") not in (None, -1)  # One call adds up what COUNT(*) was before.
+        counted = node.at("needRetraction") is True and not is_known
+        counted |= node.at("windowing", "window", "type") == "HoppingWindow"
     return [*calls, _COUNT_ROWS] if counted and not any(map(counts_rows, calls)) else calls
 
 

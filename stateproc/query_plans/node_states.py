@@ -28,7 +28,7 @@ from stateproc import types
 from stateproc.errors import not_found
 from stateproc.query_plans.aggregate_states import group_states, group_window_states, window_states
 from stateproc.query_plans.join_types import OUTER
-from stateproc.query_plans.node_definitions import is_on
+from stateproc.query_plans.node_definitions import SIDES, is_on
 from stateproc.query_plans.node_rules import NODE_RULES, node_uids
 from stateproc.query_plans.over_aggregates import OVER
 from stateproc.query_plans.over_states import frame_states
@@ -40,7 +40,6 @@ from stateproc.query_plans.state_parts import (
     ASSOCIATIONS,
     COUNT,
     ROWS,
-    SIDES,
     Always,
     Column,
     NodeState,

@@ -14,6 +14,7 @@ from typing import Any
 from stateproc.errors import InvalidOption
 from stateproc.query_plans.node_definitions import (
     MULTI_JOIN,
+    SIDES,
     TRACED,
     TTL_OPTION,
     WAITING_JOINS,
@@ -218,7 +219,7 @@ _COMPACT_DIGITS, _MILLIS = 18, 3
 def operator_key(node: PlanNode) -> list[tuple[int, int]]:
     """Return by which columns a node's operator is keyed: the number of the input, and the position."""
     lists = [(0, primary_key(node))] if node.kind == SINK else [(0, node.items(*path)) for path in _KEYS]
-    lists += [(index, node.items(*path, f"{side}Keys")) for path in _JOINS for index, side in enumerate(_SIDES)]
+    lists += [(index, node.items(*path, f"{side}Keys")) for path in _JOINS for index, side in enumerate(SIDES)]
     if node.kind == MULTI_JOIN:
         given = [one.get("requiredDistribution") for one in node.items("inputProperties") if isinstance(one, dict)]
         lists += [(index, (one or {}).get("keys") or []) for index, one in enumerate(given)]
@@ -246,23 +247,20 @@ def found_by(node: PlanNode) -> list[tuple[int, int]]:
     return [(index, at) for index, positions in lists for at in positions]
 
 
-_SIDES = ("left", "right")
-
-
 def unique_keys(node: PlanNode, side: int) -> list[list[int]]:
     """Return the unique keys of an input of a join, of columns by their positions."""
-    name = _SIDES[side]
+    name = SIDES[side]
     return [*node.items(f"{name}UpsertKeys"), *node.items(f"{name}UniqueKeys")]  # Flink 1.15 calls them unique keys.
 
 
 def unique_columns(node: PlanNode) -> list[tuple[int, int]]:
     """Return the columns of the unique keys of a join's inputs: the number of the input, and the position."""
-    return [(side, at) for side in range(len(_SIDES)) for key in unique_keys(node, side) for at in key]
+    return [(side, at) for side in range(len(SIDES)) for key in unique_keys(node, side) for at in key]
 
 
 def input_names(number: int) -> tuple[str, ...]:
     """Return how so many inputs of a node are called: of joins left and right, of a multi-join by their numbers."""
-    return _SIDES if number == len(_SIDES) else tuple(f"input-{at}" for at in range(number))
+    return SIDES if number == len(SIDES) else tuple(f"input-{at}" for at in range(number))
 
 
 _MILLISECONDS = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -26,12 +26,12 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from stateproc.errors import InvalidOption
+from stateproc.query_plans.node_definitions import SIDES
 from stateproc.query_plans.plan_comparison import goes_on
 from stateproc.query_plans.plan_file import PlanNode
 from stateproc.query_plans.row_conversion import column_type
 from stateproc.serializers.table.logical_types import LogicalType
 
-_SIDES = ("left", "right")
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}
 _FLOATING = ("FLOAT", "DOUBLE")
 _TEXT = ("CHAR", "VARCHAR")
@@ -141,7 +141,7 @@ class _Writer:
         side, at = (0, position) if position < first else (1, position - first)
         type_ = self._type(written)
         self.columns[side].add(at)
-        name = self._names[at] if self._names else f"{_SIDES[side]}_{at}"
+        name = self._names[at] if self._names else f"{SIDES[side]}_{at}"
         if name is None:
             raise self.refused(f"the column {self._node.input()[at]}, which rows from before do not have")
         return name, type_

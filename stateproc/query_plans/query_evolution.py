@@ -117,11 +117,11 @@ def query_evolution(
     times = {pair.new.id: times_to_live(pair.old, pair.new) for pair in match.pairs if not pair.by_table}
     rows = {pair.new.id: row_conversions(query, pair, fills) for _, pair in found if pair.columns is not None}
     _refuse_filled_calls(match, rows)
-    splits = {pair.new.id: split(pair) for pair in match.pairs}
-    for pair in match.pairs:
-        change, is_changed = splits[pair.new.id], pair.is_converted or any(times.get(pair.new.id, ()))
-        if change is not None:
-            refuse_split(pair, change, main_uid(after, pair.new), is_changed=is_changed)
+    splits = {pair.new.id: change for pair in match.pairs if (change := split(pair)) is not None}
+    divided = [pair for pair in match.pairs if pair.new.id in splits]
+    for pair in divided:
+        is_changed = pair.is_converted or any(times.get(pair.new.id, ()))
+        refuse_split(pair, splits[pair.new.id], main_uid(after, pair.new), is_changed=is_changed)
     return QueryEvolution(
         moved,
         [one for one in known if one not in moved],
@@ -138,11 +138,7 @@ def query_evolution(
             for one, pair in found
             if keys[pair.new.id] and one in known
         },
-        {
-            operator_id(state_uid(before, pair.old)): change
-            for pair in match.pairs
-            if (change := splits[pair.new.id]) is not None
-        },
+        {operator_id(state_uid(before, pair.old)): splits[pair.new.id] for pair in divided},
         tuple(_notes(match, rows, times, keys, splits)),
     )
 
@@ -309,7 +305,7 @@ def _notes(
     rows: Mapping[int, tuple[RowConversion | None, ...]],
     times: Mapping[int, tuple[TimeToLive | None, ...]],
     keys: Mapping[int, Sequence[tuple[str, LogicalType, LogicalType]]],
-    splits: Mapping[int, SplitChange | None],
+    splits: Mapping[int, SplitChange],
 ) -> list[str]:
     def shown(node: PlanNode) -> str:
         table = table_of(node)
@@ -329,8 +325,7 @@ def _notes(
         words += time_words(times.get(pair.new.id, ()))
         wider = [f"{name}: {old.sql} → {to.sql}" for name, old, to in keys.get(pair.new.id, ()) if not is_same(old, to)]
         words += [f"key {', '.join(wider)}"] if wider else []
-        change = splits[pair.new.id]
-        words += [] if change is None else [change.words]
+        words += [splits[pair.new.id].words] if pair.new.id in splits else []
         nodes = f"{shown(pair.old)} as {shown(pair.new)}"
         if words:
             converted.append(f"converted: {nodes}: {', '.join(words)}")

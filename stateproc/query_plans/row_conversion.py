@@ -16,7 +16,7 @@ from typing import Any
 from stateproc.errors import InvalidOption, not_found
 from stateproc.query_plans.aggregate_views import is_view
 from stateproc.query_plans.deduplication import keeps_keys_only
-from stateproc.query_plans.node_definitions import JOIN, MULTI_JOIN, Definition, key_names
+from stateproc.query_plans.node_definitions import JOIN, MULTI_JOIN, SIDES, Definition, key_names
 from stateproc.query_plans.over_aggregates import OVER, over_time
 from stateproc.query_plans.plan_comparison import (
     found_by,
@@ -41,8 +41,7 @@ from stateproc.query_plans.rank_order import NUMBERS_OF_ALL_ROWS
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.type_text import parse_sql_type
 
-_SIDES = ("left", "right")
-_RECORDS = tuple(f"{side}-records" for side in _SIDES)
+_RECORDS = tuple(f"{side}-records" for side in SIDES)
 _ROWS_OF: Mapping[str, tuple[Collection[str], ...]] = {
     JOIN: tuple((name,) for name in _RECORDS),
     "stream-exec-window-join": tuple((name,) for name in _RECORDS),
@@ -410,7 +409,7 @@ def _unique_key(node: PlanNode, side: int) -> tuple[int, ...]:
     input has no unique key."""
     if node.kind != JOIN:
         return ()
-    known, joined = unique_keys(node, side), set(node.items("joinSpec", f"{_SIDES[side]}Keys"))
+    known, joined = unique_keys(node, side), set(node.items("joinSpec", f"{SIDES[side]}Keys"))
     if not known or any(set(one) <= joined for one in known):
         return ()
     shortest: list[int] = min(known, key=len)

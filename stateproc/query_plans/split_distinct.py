@@ -21,14 +21,17 @@ from stateproc.query_plans.node_definitions import CALC, is_on
 from stateproc.query_plans.node_rules import function_of, is_built_in
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
 from stateproc.query_plans.plan_lineage import in_order
+from stateproc.serializers.table.type_text import parse_sql_type
 
 _GROUPS, _GLOBAL = "stream-exec-group-aggregate", "stream-exec-global-group-aggregate"
 _LOCAL, _INCREMENTAL = "stream-exec-local-group-aggregate", "stream-exec-incremental-group-aggregate"
 _EXCHANGE, _EXPAND = "stream-exec-exchange", "stream-exec-expand"
 _FINAL = {"COUNT": "SUM0", "SUM": "SUM", "SUM0": "SUM0", "MIN": "MIN", "MAX": "MAX"}
 """Function of the partial aggregate → that of the final one over its results."""
-_DIVIDED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DOUBLE")
+_DIVIDED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE", "DECIMAL")
 """Types whose AVG keeps a sum of which that of the split one is made, and the other way round, without loss."""
+_LEAST_SCALE = 6
+"""Of a mean of decimals (findAvgAggType of LogicalTypeMerging)."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class SplitAggregate:
         kept: The positions of the key's columns in the partial aggregate's key; the others are buckets.
         width: How many columns the partial aggregate's key has.
         buckets: Of each view of DISTINCT the position of its bucket in that key, and the number of buckets.
+        copies: How many rows the partial aggregate reads for each row.
     """
 
     whole: PlanNode
@@ -50,6 +54,7 @@ class SplitAggregate:
     kept: tuple[int, ...]
     width: int
     buckets: tuple[tuple[int, int], ...]
+    copies: int
 
     @property
     def has_partial_results(self) -> bool:
@@ -161,13 +166,15 @@ def _split(final: PlanNode) -> SplitAggregate | None:
     if any(len(one) > 1 for one in views):
         return None
     of_views = tuple((at, buckets[at][1]) for one in views for at in one)
-    return SplitAggregate(whole, partial, final, tuple(kept), len(keys) + len(buckets), of_views)
+    copies = 1 if rows.expanded is None else len(rows.expanded)
+    return SplitAggregate(whole, partial, final, tuple(kept), len(keys) + len(buckets), of_views, copies)
 
 
 def _whole(final: PlanNode, reader: PlanNode, base: PlanNode, keys: Sequence[int], calls: Sequence[Any]) -> PlanNode:
     """Return the one node that a split aggregate is, and in two phases the local aggregate before it."""
     own = {name: reader.attributes.get(name) for name in ("needRetraction", "aggCallNeedRetractions")}
     attributes = {**final.attributes, **own, "grouping": list(keys), "aggCalls": list(calls)}
+    attributes.pop("indexOfCountStar", None)  # Of the final aggregate, which has no COUNT(*).
     if final.kind == _GROUPS:
         return replace(final, attributes=attributes, sources=(base,))
     before = {**reader.attributes, "grouping": list(keys), "aggCalls": list(calls)}
@@ -192,10 +199,10 @@ def _with_means(
         if function_of(call) != "SUM0":
             columns[keys + at] = column
         elif at + 1 < len(calls) and _is_number_of(calls[at + 1], call):
-            type_ = str(arguments[call["argList"][0]]).removesuffix(" NOT NULL")
-            means[keys + at, keys + at + 1] = column, type_
-            if type_ not in _DIVIDED:
+            type_ = _type_of_mean(arguments[call["argList"][0]])
+            if type_ is None:
                 return None
+            means[keys + at, keys + at + 1] = column, type_
         else:
             return None
         made.append(call)
@@ -223,13 +230,22 @@ def _with_calls(whole: PlanNode, calls: Sequence[Any]) -> PlanNode:
     return replace(whole, attributes=attributes, sources=(own,) if whole.kind != _LOCAL else whole.sources)
 
 
+def _type_of_mean(column: Any) -> str | None:
+    """Return the type of the AVG of a column; None if it is not made of the split one's sum."""
+    type_ = parse_sql_type(column) if isinstance(column, str) else None
+    if type_ is None or type_.kind not in _DIVIDED:
+        return None
+    is_decimal = type_.kind == "DECIMAL"
+    return f"DECIMAL(38, {max(_LEAST_SCALE, type_.scale)})" if is_decimal else column.removesuffix(" NOT NULL")
+
+
 @dataclass
 class _Division:
     """Finds where sums are divided by their numbers.
 
     Attributes:
         columns: Column → its position where AVG is one column.
-        means: Sum and number → the position of their AVG, and the type of what it is over.
+        means: Sum and number → the position of their AVG, and its type.
         types: The types of the AVG that were found, by their positions.
         uses_others: Whether something else is made of a sum or a number.
     """
@@ -281,9 +297,8 @@ def _type_of(expression: Any) -> str:
 
 def _is_number_of(call: Any, total: Any) -> bool:
     """Whether a call is the COUNT of what another one adds up, so that they are an AVG."""
-    if function_of(call) != "COUNT" or call.get("distinct") is True:
-        return False
-    return all(call.get(name) == total.get(name) for name in ("argList", "filterArg", "distinct"))
+    parts = ("argList", "filterArg", "distinct")
+    return function_of(call) == "COUNT" and all(call.get(name) == total.get(name) for name in parts)
 
 
 def _are_final(final: PlanNode, reader: PlanNode) -> bool:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from stateproc import types
 from stateproc.errors import UnsupportedSnapshot
+from stateproc.query_plans.node_definitions import SIDES
 from stateproc.query_plans.plan_file import PlanNode, row_type_types, unique_names
 from stateproc.query_plans.row_conversion import column_type
 from stateproc.serializers import LayoutContext, Serializer
@@ -441,10 +442,6 @@ def join_key(node: PlanNode, index: int, *spec: str) -> Record:
         raise node.error(f"it joins {len(left)} columns with {len(right)}")
     held = tuple(replace(own, nullable=own.nullable or other.nullable) for own, other in zip(left, right, strict=True))
     return Record(keys[index].columns, left, held=held)
-
-
-SIDES = ("left", "right")
-"""The inputs of a join."""
 
 
 def beside(rows: Record, name: str) -> str:

@@ -35,6 +35,7 @@ from typing import Any, TypeAlias
 from stateproc import types
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
 from stateproc.query_plans.accumulator_types import FieldTypes, accumulator_types, of_state, view_types
+from stateproc.query_plans.node_definitions import SIDES
 from stateproc.query_plans.node_rules import aggregate_calls, node_uids
 from stateproc.query_plans.node_states import node_states, time_to_live
 from stateproc.query_plans.over_aggregates import OVER, is_bounded, over_groups, over_order, over_time
@@ -322,7 +323,7 @@ def _temporal_join(node: PlanNode) -> OperatorTypes:
 def _window_join(node: PlanNode) -> OperatorTypes:
     states = [
         StateTypes(f"{side}-records", _row(input_rows(node, index)), is_list=True, namespace=SLICE)
-        for index, side in enumerate(("left", "right"))
+        for index, side in enumerate(SIDES)
     ]
     return OperatorTypes(_row(_join_key(node, "joinSpec")), tuple(states), {WINDOW_TIMERS: SLICE})
 

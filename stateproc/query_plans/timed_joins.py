@@ -22,10 +22,10 @@ from collections.abc import Iterable
 
 from stateproc import types
 from stateproc.query_plans.join_types import OUTER
+from stateproc.query_plans.node_definitions import SIDES
 from stateproc.query_plans.plan_file import PlanNode
 from stateproc.query_plans.state_parts import (
     ROWS,
-    SIDES,
     Always,
     Column,
     NodeState,

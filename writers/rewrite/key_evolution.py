@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import RowBytes, Unencodable, row_bytes_of, uninitialized_bytes
+from stateproc.codec.arrow_arrays import RowBytes, Unencodable, row_bytes_of, uninitialized_bytes, values_array
 from stateproc.codec.machine import ValueDecoder
 from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot, Where
 from stateproc.keygroups.class_hashes import HASH_FUNCTIONS, ClassHash
@@ -195,8 +195,8 @@ class BucketColumns:
         """Return the bucket of each entry's value: Java's remainder has the sign of the hash code."""
         assert self.state is not None and isinstance(self.state.user_key, External)
         decoded = decode_entries([raw_entries(entries)], self.state, self.context, flatten=True)
-        values = pa.concat_arrays([batch.column(MAP_KEY) for batch in decoded])
-        return pa.array(np.fmod(sql_hash_codes(values, self.state.user_key.type), np.int32(number)), pa.int32())
+        codes = [sql_hash_codes(batch.column(MAP_KEY), self.state.user_key.type) for batch in decoded]
+        return values_array(np.fmod(np.concatenate([np.empty(0, dtype=np.int32), *codes]), np.int32(number)))
 
 
 @dataclass(frozen=True)

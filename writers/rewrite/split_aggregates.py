@@ -10,13 +10,14 @@ from stateproc import types
 from stateproc.errors import InvalidOption, Where
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.keygroups.sql_hash_codes import has_sql_hash_code
-from stateproc.query_plans.aggregate_views import is_view
-from stateproc.query_plans.split_conversion import ACCUMULATORS, SplitChange, split_conversion
+from stateproc.query_plans.aggregate_views import renumbered, seen_view
+from stateproc.query_plans.split_conversion import ACCUMULATORS, SplitChange, final_numbers, seen_bits, split_conversion
 from stateproc.readers.state_descriptor import StateKind
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import External, RowData
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.key_evolution import BucketKey
+from stateproc.writers.rewrite.raw_copy import carried_splits
 from stateproc.writers.rewrite.type_changes import TypeChange
 
 
@@ -36,7 +37,7 @@ def split_operator(one: ExistingOperator, change: SplitChange) -> ExistingOperat
     key, names, split = one.header.key, one.header.names, change.split
     if ACCUMULATORS not in names or not isinstance(key, RowData):
         return None
-    views, partial = set(filter(is_view, names)), ExistingOperator(one.operator)
+    views, partial = {name for name in names if seen_view(name) is not None}, ExistingOperator(one.operator)
     partial.operator_id, partial.uid = operator_id(change.partial), change.partial
     columns = [split.kept.index(at) if at in split.kept else None for at in range(split.width)]
     columns_of_key = [_BUCKET if at is None else key.types[at] for at in columns]
@@ -48,6 +49,8 @@ def split_operator(one: ExistingOperator, change: SplitChange) -> ExistingOperat
         _convert(partial, change, partial=True)
     one.edits.dropped |= views
     _convert(one, change)
+    _convert_seen(partial, change)
+    one.edits.renamed |= renumbered(names, dict(enumerate(final_numbers(change.one))))
     return partial
 
 
@@ -55,19 +58,48 @@ def unsplit_operator(final: ExistingOperator, partial: ExistingOperator | None, 
     """Make the operator of a final aggregate that of one which is not split; ``partial``: that of the partial one.
 
     Raises:
-        InvalidOption: The state is not that of the old plan.
+        InvalidOption: The state is not that of the old plan, or that of the partial aggregate is missing.
     """
     key = final.header.key
     if ACCUMULATORS not in final.header.names or not isinstance(key, RowData):
         return  # No row has come yet.
     _convert(final, change)
-    if partial is not None:
+    seen = {} if partial is None else {name: seen_view(name) for name in partial.header.names}
+    views = {f"distinctAcc_{view}": view for view in range(len(change.split.buckets))}
+    if partial is not None and views.keys() <= seen.keys() and {None, *views.values()} >= set(seen.values()):
         partial.edits.set_key(BucketKey(key, change.split.kept, {}))
-        partial.edits.dropped |= {name for name in partial.header.names if not is_view(name)}
+        partial.edits.dropped |= {name for name, view in seen.items() if view is None}
+        _convert_seen(partial, change)
         final.edits.adopted = partial
+        numbers = {to: number for number, to in enumerate(final_numbers(change.one))}
+        final.edits.renamed |= renumbered(final.header.names, numbers)
+    elif _has_entries(final):
+        raise InvalidOption(
+            f"what DISTINCT has seen is kept by {change.partial}, which the snapshot does not have with its states, "
+            "so that rows which come again would be counted twice",
+            where=Where(operator=final.operator.display),
+            advice="give the plan that the job ran, or let the aggregate begin without state: --empty",
+        )
+
+
+def _has_entries(final: ExistingOperator) -> bool:
+    splits = carried_splits(final.operator, ACCUMULATORS, 0)
+    return any(len(batch) for split in splits for batch in split.read())
 
 
 _BUCKET = LogicalType("INTEGER")
+
+
+def _convert_seen(partial: ExistingOperator, change: SplitChange) -> None:
+    """Give values that DISTINCT has seen the bits of the new calls."""
+    for name in partial.header.names:
+        view = seen_view(name)
+        bits = seen_bits(change, view) if view is not None and view < len(change.split.buckets) else None
+        if bits is not None:
+            state = partial.header.keyed(name)
+            column = "map_value" if state.kind is StateKind.MAP else "value"
+            made = TypeChange(state.value, {}, (f"{column} = {bits.format(column)}",))
+            partial.edits.set_type(name, made, of_elements=False)
 
 
 def _buckets(one: ExistingOperator, change: SplitChange) -> dict[str, tuple[int, int]]:

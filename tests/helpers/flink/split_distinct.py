@@ -22,12 +22,13 @@ SET 'table.exec.mini-batch.size' = '3';
 SET 'table.optimizer.agg-phase-strategy' = '{}_PHASE';
 """
 MODES = {"plain": "", "mini-batch": BATCHES.format("TWO")}
+_COLUMNS = (
+    "id BIGINT, customer BIGINT, product STRING, amount DOUBLE, quantity INT, price DECIMAL(10, 2), "
+    "placed TIMESTAMP(3), paid BOOLEAN, due DATE"
+)
 FEEDS: dict[str, Feed] = {
-    "sales": (
-        "id BIGINT, customer BIGINT, product STRING, amount DOUBLE, quantity INT, price DECIMAL(10, 2), "
-        "placed TIMESTAMP(3), paid BOOLEAN, due DATE",
-        "append",
-    )
+    "sales": (_COLUMNS, "append"),
+    "moves": (f"{_COLUMNS}, PRIMARY KEY (id) NOT ENFORCED", "upsert"),
 }
 # Sink → its columns and the query.
 QUERIES = {
@@ -63,7 +64,37 @@ QUERIES = {
         "SELECT n, COUNT(*) FROM (SELECT customer, COUNT(DISTINCT UPPER(product)) AS n FROM sales GROUP BY customer "
         "HAVING COUNT(*) > 1) GROUP BY n",
     ),
+    # AVG with DISTINCT becomes two calls, each of which has a bit of what it has seen.
+    "averages": (
+        "customer BIGINT, a BIGINT, b INT, c BIGINT, d DOUBLE, e DECIMAL(38, 6), f DECIMAL(38, 6)",
+        "SELECT customer, COUNT(DISTINCT quantity) FILTER (WHERE amount > 2), AVG(DISTINCT quantity), "
+        "COUNT(DISTINCT quantity), AVG(DISTINCT amount), AVG(price), AVG(DISTINCT price) FILTER (WHERE amount > 2) "
+        "FROM sales GROUP BY customer",
+    ),
 }
+# Of rows that are taken back, whose state only in mini-batches is divided: with one copy of each row, or several, and
+# with and without a call that counts them.
+CHANGING = {
+    "moved": (
+        "customer BIGINT, products BIGINT, total DOUBLE",
+        "SELECT customer, COUNT(DISTINCT product), SUM(amount) FROM moves GROUP BY customer",
+    ),
+    "counted": (
+        "customer BIGINT, n BIGINT, products BIGINT, mean DOUBLE",
+        "SELECT customer, COUNT(*), COUNT(DISTINCT product), AVG(amount) FROM moves GROUP BY customer",
+    ),
+    "copied": (
+        "customer BIGINT, mean DOUBLE, products BIGINT, quantities INT, least INT, last STRING",
+        "SELECT customer, AVG(amount), COUNT(DISTINCT product), SUM(DISTINCT quantity), MIN(quantity), MAX(product) "
+        "FROM moves GROUP BY customer",
+    ),
+    "copies": (
+        "customer BIGINT, products BIGINT, few BIGINT, n BIGINT, paid BIGINT",
+        "SELECT customer, COUNT(DISTINCT product), COUNT(DISTINCT product) FILTER (WHERE quantity < 3), COUNT(*), "
+        "COUNT(DISTINCT paid) FROM moves GROUP BY customer",
+    ),
+}
+QUERIES_OF = {"plain": QUERIES, "mini-batch": {**QUERIES, **CHANGING}}
 Row = tuple[object, ...]
 _AT = "2020-02-0{0}T10:11:12.12{0}"
 FIRST: list[Row] = [
@@ -88,6 +119,8 @@ SECOND: list[Row] = [
     (19, 1, "紅茶😀", 2.0, -5, "0.00", _AT.format(5), "true", "2020-01-01"),
     (20, 4, "", "NaN", 2147483647, "1.00", _AT.format(4), None, "2020-01-02"),
 ]
+# In place of the first rows, so that a customer has none any more.
+MOVED: list[Row] = [(at, *row[1:]) for at, row in enumerate(SECOND, 1)] + [(3, 6, *FIRST[2][2:])]
 
 
 def main() -> None:
@@ -97,9 +130,9 @@ def main() -> None:
     for mode, settings in MODES.items():
         home = folder / mode
         home.mkdir()
-        text = settings + script(home, FEEDS, QUERIES)
+        text = settings + script(home, FEEDS, QUERIES_OF[mode])
         job = EvolvingJob(("2.3", "2.3"), home, [SPLIT.format(split) + text for split in ("false", "true")])
-        job.feed({"sales": FIRST})
+        job.feed({"sales": FIRST, "moves": FIRST})
         for version in ("old", "new"):
             job.do(job.compile(version), job.run(version, "rocksdb", version, taken=job.path(f"taken-{version}")))
             case = recorded / mode / ("split" if version == "new" else "one")

@@ -17,8 +17,9 @@ import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
 from stateproc.query_plans.plan_file import read_plan
+from stateproc.query_plans.plan_matching import main_uid
 from stateproc.query_plans.split_distinct import without_split
-from tests.helpers.flink.split_distinct import ARCHIVE, MODES, QUERIES
+from tests.helpers.flink.split_distinct import ARCHIVE, MODES, QUERIES, QUERIES_OF
 
 READS_EVERY_MODE = False
 Json = dict[str, Any]
@@ -67,7 +68,8 @@ def test_buckets_are_put_together(recorded: Path, mode: str, tmp_path: Path) -> 
     split, one = recorded / mode / "split", recorded / mode / "one"
     made = evolved(split, plan_of(split), plan_of(one), tmp_path / "made")
     assert made == states_of(one / "savepoint", plan_of(one))
-    assert len(made) == len(QUERIES) + 1  # One query has two aggregates.
+    others = sum(not uid.endswith("aggregate") for uid in made)  # They keep rows of changes by their key.
+    assert len(made) - others == len(QUERIES_OF[mode]) + 1  # One query has two aggregates.
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -77,7 +79,7 @@ def test_values_get_the_buckets_of_their_hash_codes(recorded: Path, mode: str, t
     flink = states_of(split / "savepoint", plan_of(split))
     seen = kept(flink, lambda name: name.startswith("distinctAcc"))
     assert kept(made, lambda name: name.startswith("distinctAcc")) == seen
-    assert len(seen) == len(QUERIES)
+    assert len(seen) == len(QUERIES_OF[mode])
     if mode == "mini-batch":
         # An incremental aggregate keeps nothing else, and the one after it has added up what it returned.
         assert made == flink
@@ -116,10 +118,14 @@ def test_a_plan_says_what_becomes_of_it(recorded: Path) -> None:
 
     text = lines(one, split)
     assert text.count("DISTINCT split: what it has seen in buckets of ") == len(QUERIES)
-    assert text.count("changed map distinctAcc_0 (key with buckets") == len(QUERIES)
+    assert text.count("changed map distinctAcc_0 (key with buckets") == len(QUERIES) - 1
+    bits = "map_value = ((map_value >> 0) & 1) * 1 + ((map_value >> 1) & 1) * 6 + ((map_value >> 2) & 1) * 8, key with"
+    assert text.count(bits) == 1
     text = lines(split, one)
     assert text.count("DISTINCT not split any more") == len(QUERIES)
-    assert text.count("changed map distinctAcc_0 (key without buckets") == len(QUERIES)
+    assert text.count("changed map distinctAcc_0 (key without buckets") == len(QUERIES) - 1
+    bits = "map_value = ((map_value >> 0) & 1) * 1 + ((map_value >> 1) & 1) * 2 + ((map_value >> 3) & 1) * 4, key with"
+    assert text.count(bits) == 1
 
 
 def test_splits_of_entries_go_to_other_processes(recorded: Path) -> None:
@@ -148,6 +154,19 @@ def test_rows_that_may_be_taken_back_are_refused(recorded: Path) -> None:
                 retract(node)
     writer = SavepointWriter.from_existing_savepoint(None, str(case / "savepoint"))
     with pytest.raises(InvalidOption, match=r"splits its DISTINCT, over rows that may be taken back"):
+        writer.evolve(old, new)
+
+
+def test_means_of_distinct_values_that_may_be_taken_back_are_refused(recorded: Path) -> None:
+    """Of two calls how often a value is there is kept in an array, and of one in a number."""
+    case = recorded / "mini-batch/one"
+    old, new = plan_of(case), plan_of(recorded / "mini-batch/split")
+    for plan in (old, new):
+        for kind in ("local-group-aggregate", "global-group-aggregate"):
+            for node in nodes_of(plan, kind):
+                retract(node)
+    writer = SavepointWriter.from_existing_savepoint(None, str(case / "savepoint"))
+    with pytest.raises(InvalidOption, match="keeps otherwise what both calls that AVG becomes have seen"):
         writer.evolve(old, new)
 
 
@@ -214,6 +233,60 @@ def test_a_sum_that_does_not_fit_is_refused(recorded: Path, tmp_path: Path) -> N
     again.evolve(plan_of(case), plan_of(recorded / "plain/split"))
     with pytest.raises(InvalidOption, match="2147483648"):
         again.write(str(tmp_path / "made"))
+
+
+def without_seen(case: Path, target: Path, state: str = "", where: str = "") -> tuple[str, SavepointWriter]:
+    """A snapshot without the partial aggregate of a split one, or a state of it, of whose final one rows may go."""
+    plan = plan_of(case)
+    _, found = without_split(read_plan(plan))
+    partial, final = (main_uid(read_plan(plan), node) for node in (found[min(found)].partial, found[min(found)].final))
+    writer = SavepointWriter.from_existing_savepoint(None, str(case / "savepoint"))
+    if state:
+        writer.drop_state(partial, state)
+    else:
+        writer.remove_operator(partial)
+    if where:
+        writer.delete_rows(final, "accState", where)
+    writer.write(str(target))
+    return partial, SavepointWriter.from_existing_savepoint(None, str(target))
+
+
+@pytest.mark.parametrize("state", ["", "distinctAcc_0"])
+@pytest.mark.parametrize("mode", MODES)
+def test_what_distinct_has_seen_has_to_be_there(recorded: Path, mode: str, state: str, tmp_path: Path) -> None:
+    split, one = recorded / mode / "split", recorded / mode / "one"
+    partial, writer = without_seen(split, tmp_path / "source", state)
+    with pytest.raises(InvalidOption, match=f"what DISTINCT has seen is kept by {partial}, which") as caught:
+        writer.evolve(plan_of(split), plan_of(one))
+    assert "give the plan that the job ran" in caught.value.advice
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_distinct_has_seen_nothing_before_a_row_comes(recorded: Path, mode: str, tmp_path: Path) -> None:
+    split, one = recorded / mode / "split", recorded / mode / "one"
+    _, writer = without_seen(split, tmp_path / "source", where="TRUE")
+    writer.evolve(plan_of(split), plan_of(one)).write(str(tmp_path / "made"))
+    states = states_of(one / "savepoint", plan_of(one))
+    first = min(states, key=lambda uid: int(uid.partition("_")[0]))
+    assert states_of(tmp_path / "made", plan_of(one)) == {uid: rows for uid, rows in states.items() if uid != first}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_states_without_entries(recorded: Path, mode: str, tmp_path: Path) -> None:
+    split, one = recorded / mode / "split", recorded / mode / "one"
+    states = states_of(one / "savepoint", plan_of(one))
+    writer = SavepointWriter.from_existing_savepoint(None, str(one / "savepoint"))
+    for uid, names in states.items():
+        for name in names:
+            writer.delete_rows(uid, name, "TRUE")
+    writer.write(str(tmp_path / "empty"))
+    again = SavepointWriter.from_existing_savepoint(None, str(tmp_path / "empty"))
+    again.evolve(plan_of(one), plan_of(split)).write(str(tmp_path / "made"))
+    kinds = {uid: set(names) for uid, names in states_of(split / "savepoint", plan_of(split)).items()}
+    made = stateproc.open(str(tmp_path / "made"), plan=plan_of(split))
+    for uid, names in kinds.items():
+        assert names <= {state.name for state in made.operator(uid).states}, uid
+        assert not any(made.operator(uid).state(name).to_reader().read_all() for name in names)
 
 
 WRONG = (None, -1, 99_999, "", [], {}, [None], [{}], 1.5)
