@@ -17,8 +17,8 @@ from stateproc.query_plans.state_parts import NodeState, Waiting
 from stateproc.writers.bootstrap.frame_columns import is_spark
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedBootstrap
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, TIMESTAMP
-from stateproc.writers.bootstrap.plan_frames import NEVER, by_key, flat_keys, key_type, keys_of, rows_after
 from stateproc.writers.bootstrap.plan_windows import time_of
+from stateproc.writers.bootstrap.timed_rows import NEVER, by_key, flat_keys, key_type, keys_of, rows_after
 
 
 def waiting_rows(frame: Any, state: str, of: Waiting, watermark: int | None) -> Any:
@@ -48,7 +48,8 @@ def add_timers(made: KeyedBootstrap, states: Sequence[NodeState], nested: Mappin
     """
     kept = [(state.waiting, nested[state.name]) for state in states if state.waiting is not None]
     if is_spark(kept[0][1]):
-        from stateproc.writers.bootstrap.spark_joins import due_timers, due_times  # Lazy: only where Spark is imported.
+        # Lazy: only where Spark is imported.
+        from stateproc.writers.bootstrap.spark_timed_rows import due_timers, due_times
 
         totals = due_times(kept)
         timers = due_timers(totals, [of.timer for of, _ in kept])
