@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from stateproc.query_plans.state_parts import CLEANUP, EARLIEST, LAST, NUMBER, Frame, Waiting
+from stateproc.query_plans.state_parts import CLEANUP, EARLIEST, LAST, NEXT, NUMBER, TIMER, AsOf, Frame, Waiting
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, TIMESTAMP, VALUE
-from stateproc.writers.bootstrap.spark_frames import column_named
-from stateproc.writers.bootstrap.spark_slices import long, millis_of
+from stateproc.writers.bootstrap.spark_frames import column_named, long, millis_of
 
 _KEY, _TEXT, _COUNTED, _LATEST = "$key", "$text", "$counted", "$latest"
+_ROW = "$row"
 
 
 def rows_after(frame: DataFrame, name: str, least: int, after: int) -> DataFrame:
@@ -100,6 +100,27 @@ def due_timers(totals: DataFrame, names: Sequence[str]) -> DataFrame:
     """Return the timers of keys, each once."""
     due = F.explode(F.array_distinct(F.array_compact(F.array(*names))))
     return totals.select(KEY, due.alias(TIMESTAMP))
+
+
+def waiting_or_valid(rows: DataFrame, of: AsOf, now: int) -> DataFrame:
+    """Return the rows of a temporal join that wait, and of versions the last of each key up to a time."""
+    waits = F.col(TIMESTAMP) > long(now)
+    if not of.are_versions:
+        return rows.filter(waits)
+    # -0.0 and 0.0 are two keys, as in `_by_key`.
+    window = Window.partitionBy(KEY, F.to_json(F.struct(KEY)), waits).orderBy(F.col(TIMESTAMP).desc())
+    numbered = rows.withColumn(_ROW, F.row_number().over(window))
+    return numbered.filter(waits | (column_named(_ROW) == F.lit(1))).drop(_ROW)
+
+
+def next_times(left: DataFrame, right: DataFrame, now: int) -> DataFrame:
+    """Return a row per key of a temporal join with its timer, null for none, and the number of its next row."""
+    following = (F.col(MAP_KEY) + long(1)).alias(NEXT)
+    waiting = right.filter(F.col(TIMESTAMP) > long(now))
+    rows = left.select(KEY, F.col(TIMESTAMP).alias(TIMER), following)
+    rows = rows.unionAll(waiting.select(KEY, F.col(TIMESTAMP).alias(TIMER), F.lit(None).cast("long").alias(NEXT)))
+    once = _by_key(rows, F.min(TIMER).alias(TIMER), F.max(NEXT).alias(NEXT))
+    return once.select(column_named(_KEY).alias(KEY), TIMER, NEXT)
 
 
 def _by_key(rows: DataFrame, *aggregates: Column) -> DataFrame:
