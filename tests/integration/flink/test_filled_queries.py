@@ -92,12 +92,12 @@ FIRST: dict[str, list[Any]] = {
     ],
     # By processing time rows are computed a millisecond later, which may be long on a busy machine.
     "calls": [(1, 1), (2, 3), (None, 4), "wait", "wait", "wait"],
-    # Its watermark is 01:40.
+    # Its watermark is 01:40; in the order of their times none comes late.
     "rates": [
-        ("tea", 1.0, "2024-01-01T00:00:00"), ("tea", 1.5, "2024-01-01T01:00:00"), ("tea", 1.75, "2024-01-01T01:30:00"),
-        ("tea", 2.0, "2024-01-01T02:00:00"), ("early", 1.0, "2024-01-01T00:00:00"),
-        ("waits", None, "2024-01-01T01:00:00"), ("é🍵", 3.0, "2024-01-01T00:30:00"),
-        "-D\té🍵\t3.0\t2024-01-01T01:10:00", "-D\tearly\t1.0\t2024-01-01T01:30:00.001",
+        ("tea", 1.0, "2024-01-01T00:00:00"), ("early", 1.0, "2024-01-01T00:00:00"), ("é🍵", 3.0, "2024-01-01T00:30:00"),
+        "-D\té🍵\t3.0\t2024-01-01T00:45:00", ("tea", 1.5, "2024-01-01T01:00:00"),
+        ("waits", None, "2024-01-01T01:00:00"), ("tea", 1.75, "2024-01-01T01:30:00"),
+        "-D\tearly\t1.0\t2024-01-01T01:30:00.001", ("tea", 2.0, "2024-01-01T02:00:00"),
         ("new", 9.0, "2024-01-01T02:40:00"),
     ],
 }  # fmt: skip
@@ -267,7 +267,7 @@ def of_calls(rows: str) -> dict[str, str]:
 AS_OF = "SELECT b.id, r.product, r.rate FROM bids AS b {} JOIN rates FOR SYSTEM_TIME AS OF b.ts AS r ON {}"
 VERSIONS = {
     "left": "SELECT *, row_number() OVER (PARTITION BY product ORDER BY id) - 1 AS index FROM bids",
-    "right": "SELECT *, '+I' AS row_kind FROM rates UNION ALL SELECT 'é🍵', 3.0, TIMESTAMP '2024-01-01 01:10:00', '-D' "
+    "right": "SELECT *, '+I' AS row_kind FROM rates UNION ALL SELECT 'é🍵', 3.0, TIMESTAMP '2024-01-01 00:45:00', '-D' "
     "UNION ALL SELECT 'early', 1.0, TIMESTAMP '2024-01-01 01:30:00.001', '-D'",
     **LATEST,
 }
@@ -1135,8 +1135,14 @@ def check_versions(flink: EvolvingJob, name: str) -> None:
         waits: list[dict[str, datetime]] = []
         for side, time_of, number in (("left", "ts", 4), ("right", "since", 7)):
             wanted, found = (one.state(uid, side).to_arrow(flatten=True).to_pylist() for one in (job, filled))
+            if (
+                side == "left"
+            ):  # With a time to live numbers begin anew whenever a key has no rows; their order matters.
+                wanted, found = (sorted(rows, key=lambda row: row.pop("map_key")) for rows in (wanted, found))
+                wanted, found = (sorted(rows, key=lambda row: repr(row["key"])) for rows in (wanted, found))
             # A version is -D or valid, whether it is called +I or +U.
-            wanted, found = (sorted(repr(row).replace("+U", "+I") for row in rows) for rows in (wanted, found))
+            texts = [[repr(row).replace("+U", "+I") for row in rows] for rows in (wanted, found)]
+            wanted, found = texts if side == "left" else map(sorted, texts)
             assert found == wanted and len(found) == number, (uid, side)
             waits.append({})
             for row in filled.state(uid, side).to_arrow(flatten=True).to_pylist():
@@ -1146,7 +1152,9 @@ def check_versions(flink: EvolvingJob, name: str) -> None:
         (left, right), numbers = waits, [by_key(one.state(uid, "next-index"), "value") for one in (job, filled)]
         due = [by_key(one.state(uid, "timer"), "value") for one in (job, filled)]
         timers = [by_key(one.state(uid, "event timers"), "timestamp") for one in (job, filled)]
-        assert len(numbers[1]) == len(left) == 3 and numbers[1].items() <= numbers[0].items()
+        assert len(numbers[1]) == len(left) == 3 and numbers[1].keys() <= numbers[0].keys()
+        if "ttl" not in script_of(flink):
+            assert numbers[1].items() <= numbers[0].items()
         millis = [
             {key: int(one.replace(tzinfo=timezone.utc).timestamp() * 1000) for key, one in times.items()}
             for times in (left, {key: min(times[key] for times in waits if key in times) for key in left | right})
