@@ -9,6 +9,7 @@
     sink                  values: the rows of each primary key, in a list; the last one is that of the sink's table
     OVER                  see over_states
     interval join         see timed_joins
+    temporal join         see timed_joins
 
 The rows of a join's input are a value where the join's key contains a unique key of the input, values of a map where
 the input has another unique key, else keys of a map with the number of their occurrences. Where a row is emitted
@@ -54,7 +55,7 @@ from stateproc.query_plans.state_parts import (
     unsupported,
 )
 from stateproc.query_plans.time_bounds import INTERVAL_JOIN
-from stateproc.query_plans.timed_joins import interval_states
+from stateproc.query_plans.timed_joins import interval_states, temporal_states
 
 
 def node_states(plan: CompiledPlan, uid: str) -> tuple[NodeState, ...]:
@@ -96,7 +97,7 @@ def _stateful(node: PlanNode) -> str | None:
     return rule.transformation if rule is not None and keeps_rows else None
 
 
-_BY_TIME = (window_states, group_window_states, frame_states, interval_states)
+_BY_TIME = (window_states, group_window_states, frame_states, interval_states, temporal_states)
 _BEFORE_SESSIONS = ("1.15", "1.16", "1.17", "1.18", "1.19")
 _ASYNC = "table.exec.async-state.enabled"
 
@@ -202,6 +203,7 @@ _STATES: Mapping[str, Callable[[PlanNode], Iterable[NodeState]]] = {
     "stream-exec-limit": _rank,
     "stream-exec-join": _join,
     INTERVAL_JOIN: interval_states,
+    "stream-exec-temporal-join": temporal_states,
     SINK: _sink,
     OVER: frame_states,
 }

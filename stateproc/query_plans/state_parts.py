@@ -48,6 +48,7 @@ class Record:
         always: The fields that are the same in all rows, with their value.
         rows: The fields that are rows, by their column: that of the row's first field, if rows give it.
         held: The types of values, where these may be null although `types` are NOT NULL.
+        kind: The column of the RowKind of rows, which rows need not have; without it all are +I.
     """
 
     columns: tuple[str, ...]
@@ -58,6 +59,7 @@ class Record:
     always: Mapping[str, int | str | None] = field(default_factory=dict)
     rows: Mapping[str, Record] = field(default_factory=dict)
     held: tuple[LogicalType, ...] = ()
+    kind: str | None = None
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -94,7 +96,8 @@ class Record:
 class Column:
     """A single column, never null; ``default``: what it is in rows that do not have it, None where rows need it;
     ``least``: the least that it can be, a whole number, or how many elements it has, if it is an array; ``null``: the
-    text that stands for null, None where it is an error."""
+    text that stands for null, None where it is an error; ``is_time``: whether rows give a time, which is milliseconds
+    in state."""
 
     name: str
     serializer: Serializer
@@ -102,6 +105,7 @@ class Column:
     least: int | None = None
     is_array: bool = False
     null: str | None = None
+    is_time: bool = False
 
 
 @dataclass(frozen=True)
@@ -236,6 +240,7 @@ class NodeState:
         slices: What its namespaces are, of windows.
         frame: Which rows it keeps, of OVER.
         waiting: Which rows it keeps, of joins by time.
+        as_of: Which rows it keeps, of temporal joins.
         is_derived: Whether it follows from other states of its operator, so that no rows fill it.
         is_list: Whether it is a list; its value is the array of its elements.
         is_empty: Whether it has no rows: what was taken back before it was there.
@@ -251,6 +256,7 @@ class NodeState:
     slices: Slices | Windows | None = None
     frame: Frame | None = None
     waiting: Waiting | None = None
+    as_of: AsOf | None = None
     is_derived: bool = False
     is_list: bool = False
     is_empty: bool = False
@@ -386,9 +392,25 @@ class Waiting:
     due: int
 
 
+@dataclass(frozen=True)
+class AsOf:
+    """Which rows a temporal join keeps.
+
+    Attributes:
+        time: The time of rows.
+        are_versions: Whether they are versions: of each key the last one up to the watermark is kept, too.
+    """
+
+    time: Column
+    are_versions: bool
+
+
 LAST, NUMBER, CLEANUP, EARLIEST = "last", "number", "cleanup", "earliest"
 """Columns of `NodeState.is_derived`, of each key of OVER: the last time that was computed, how many rows are in the
 frame, when the state is dropped, and the first time of a row."""
+
+NEXT, TIMER = "next", "timer"
+"""Columns of `NodeState.is_derived`, of each key of a temporal join: the number of its next row, and its timer."""
 
 
 def unsupported(node: PlanNode, why: str) -> UnsupportedSnapshot:

@@ -9,6 +9,10 @@
                      next-index: the number of the next row
                      timer: the first time of the rows that wait
 
+Rows of a temporal join have their RowKind, of the right input -D for a key that has no version from then on. A row of
+the right input that waits has part in the timer if it came when there was none, or a later one; the next timer is that
+of rows of the left input alone. So the order in which rows come decides when versions are dropped, not what is joined.
+
 A row of an interval join is dropped, of outer joins emitted without a partner, when the time of the operator is more
 than its bounds later, at a timer a millisecond after that. What table.exec.interval-join.min-cleanup-interval adds to
 that time, as earlier releases do unasked, only begins with the timers after these.
@@ -19,14 +23,18 @@ Sources: TimeIntervalJoin and TemporalRowTimeJoinOperator of org.apache.flink.ta
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from stateproc import types
 from stateproc.query_plans.join_types import OUTER
 from stateproc.query_plans.node_definitions import SIDES
 from stateproc.query_plans.plan_file import PlanNode
 from stateproc.query_plans.state_parts import (
+    NEXT,
     ROWS,
+    TIMER,
     Always,
+    AsOf,
     Column,
     NodeState,
     Record,
@@ -39,6 +47,8 @@ from stateproc.query_plans.state_parts import (
 )
 from stateproc.query_plans.time_bounds import time_bounds
 
+INDEX, KIND = "index", "row_kind"
+"""Columns of a temporal join: the number of a row of the left input, and the RowKind of rows."""
 JOINED = "joined"
 """The field of rows of an interval join that says whether they were emitted with a partner."""
 
@@ -66,3 +76,19 @@ def interval_states(node: PlanNode) -> Iterable[NodeState]:
     # What says when rows of the left input are looked through is called by the other one.
     for other, (timer, key) in zip(("Right", "Left"), timers, strict=True):
         yield NodeState(f"IntervalJoin{other}TimerState", key, Column(timer, types.LONG), is_derived=True)
+
+
+def temporal_states(node: PlanNode) -> Iterable[NodeState]:
+    """Return the states of a temporal join. Raises UnsupportedSnapshot for one by processing time."""
+    key = join_key(node, 0, "joinSpec")
+    for index, side in enumerate(SIDES):
+        rows, at = input_rows(node, index), node.at(f"{side}TimeAttributeIndex")
+        if at in (None, -1):
+            raise unsupported(node, "a temporal join by processing time")
+        (name,) = node.chosen(rows.columns, [at])
+        time = Column(str(name), types.LONG, is_time=True)
+        number = time if index else Column(beside(rows, INDEX), types.LONG, least=0)
+        rows = replace(rows, kind=beside(rows, KIND))
+        yield NodeState(side, join_key(node, index, "joinSpec"), rows, number, as_of=AsOf(time, bool(index)))
+    for state, column in (("next-index", NEXT), ("timer", TIMER)):
+        yield NodeState(state, key, Column(column, types.LONG), is_derived=True)

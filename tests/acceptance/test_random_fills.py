@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import pytest
@@ -41,8 +41,7 @@ _WITH_STATE = re.compile("exec-(?!local).*(aggregate|join|rank|deduplicate)$")
 _CALL = re.compile(r"(\w+)\((DISTINCT )?(\*|\w+)\)(?: FILTER \(WHERE (.*)\))?")
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """An aggregate call and the name and type of its result."""
 
     text: str

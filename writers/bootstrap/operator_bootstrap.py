@@ -24,7 +24,7 @@ from stateproc.writers.bootstrap.kafka_source import READER_STATE, SPLIT, SPLIT_
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedBootstrap
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACE, TIMESTAMP, VALUE
 from stateproc.writers.bootstrap.plan_frames import add_derived, frame_of, kept_rows
-from stateproc.writers.bootstrap.plan_joins import add_timers, waiting_rows
+from stateproc.writers.bootstrap.plan_joins import add_next, add_timers, rows_as_of, waiting_rows
 from stateproc.writers.bootstrap.plan_rows import read_again, rows_of_state
 from stateproc.writers.bootstrap.plan_windows import WATERMARK, open_slices, slice_timers, watermark_of, watermark_rows
 from stateproc.writers.bootstrap.state_registration import (
@@ -190,7 +190,8 @@ class OperatorBootstrap(KeyedBootstrap):
         ``right-records``: the rows of each input, once, with their ``count`` where they have no unique key, and
         ``associations`` where an outer join keeps them), interval joins (``IntervalJoinLeftCache`` and
         ``IntervalJoinRightCache``: arrays ``rows`` with the key and a time each, whose rows have ``joined`` where an
-        outer join keeps it; by row time ``watermark``), the last row and the first by processing time of a
+        outer join keeps it; by row time ``watermark``), temporal joins by row time (``left``: rows with their number
+        ``index``, ``right``: versions, and ``watermark``), the last row and the first by processing time of a
         deduplication, changelog normalization, of TopN over rows that are only added the first row, or arrays ``rows``
         with a sort key each, and sinks that keep rows (arrays ``rows`` with a primary key each).
 
@@ -217,7 +218,8 @@ class OperatorBootstrap(KeyedBootstrap):
         slices, frame_of_over = states[0].slices, frame_of(states)
         waiting = {state.name: state.waiting for state in states if state.waiting is not None}
         has_watermark = slices is not None or (frame_of_over is not None and frame_of_over.by_row_time)
-        has_watermark |= any(one.by_row_time for one in waiting.values())
+        is_temporal = states[0].as_of is not None
+        has_watermark |= is_temporal or any(one.by_row_time for one in waiting.values())
         filled += [WATERMARK] if has_watermark else []
         given = rows if isinstance(rows, Mapping) else {states[0].name: rows}
         if not isinstance(rows, Mapping) and len(filled) > 1:
@@ -254,6 +256,7 @@ class OperatorBootstrap(KeyedBootstrap):
         for name, kept in waiting.items():
             given[name] = waiting_rows(given[name], name, kept, watermark)
             shared.add(name)
+        shared |= {state.name for state in states if state.as_of is not None}
         made = cls(key_type=states[0].key.serializer)
         twice = shared if slices is None else {*shared, states[0].name}
         made.shared += [frame for name, frame in given.items() if name in twice and is_spark(frame)]
@@ -262,8 +265,12 @@ class OperatorBootstrap(KeyedBootstrap):
         for state in states:
             if state.is_derived:
                 continue
-            frame = nested[state.name] = rows_of_state(given[state.rows or state.name], state)
-            lives = state.ttl if ttl is None or slices is not None or frame_of_over is not None or waiting else ttl
+            frame = rows_of_state(given[state.rows or state.name], state)
+            if state.as_of is not None:
+                frame = rows_as_of(frame, state.as_of, state.key, watermark)
+            nested[state.name] = frame
+            by_time = slices is not None or frame_of_over is not None or waiting or is_temporal
+            lives = state.ttl if ttl is None or by_time else ttl
             space = {} if state.slices is None else _namespace(state.slices)
             if state.is_list:
                 made.list_state(state.name, frame, element_type=state.value.serializer, ttl=bool(lives))
@@ -290,6 +297,8 @@ class OperatorBootstrap(KeyedBootstrap):
             add_derived(made, states, nested, watermark)
         if waiting:
             add_timers(made, states, nested)
+        if is_temporal:
+            add_next(made, states, nested, watermark)
         return made
 
     def window_state(

@@ -9,26 +9,22 @@ Sources: the functions of org.apache.flink.table.runtime.operators.over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from stateproc import types
-from stateproc.codec.arrow_arrays import Unencodable, as_type, null_rows, numbers_of, offsets_of, values_array
-from stateproc.errors import InvalidOption, InvalidRows
+from stateproc.codec.arrow_arrays import as_type, null_rows, numbers_of, offsets_of, values_array
+from stateproc.errors import InvalidRows
 from stateproc.query_plans.state_parts import CLEANUP, EARLIEST, LAST, NUMBER, Frame, NodeState, Record
-from stateproc.serializers import LayoutContext
-from stateproc.writers.bootstrap.arrow_frames import arrow_batches
-from stateproc.writers.bootstrap.frame_columns import columns_of, is_spark
+from stateproc.writers.bootstrap.frame_columns import is_spark
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedBootstrap
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, TIMESTAMP, VALUE
-from stateproc.writers.bootstrap.plan_windows import millis_of, time_of
-from stateproc.writers.bootstrap.state_registration import check_time, column_type
+from stateproc.writers.bootstrap.plan_windows import time_of
+from stateproc.writers.bootstrap.timed_rows import NEVER, by_key, flat_keys, key_type, keys_of, rows_after
 
-NEVER = 2**62
-"""After all times: the watermark, where no row waits."""
 _LATEST, _COUNTED = "$latest", "$counted"
 
 
@@ -55,46 +51,9 @@ def kept_rows(frame: Any, of: Frame, watermark: int | None) -> Any:
     return rows_after(frame, of.column, "inputState", least, _kept_after(of, watermark))
 
 
-def rows_after(frame: Any, name: str, state: str, least: int, after: int) -> Any:
-    """Return the rows whose times are after another, with their times in milliseconds.
-
-    Args:
-        frame: The rows.
-        name: The column of times.
-        state: The state that they fill, for errors.
-        least: The first time that rows can have.
-        after: The other time.
-
-    Raises:
-        NotFound, InvalidRows: As `kept_rows` says.
-    """
-    check_time(frame, name, state, "the time of rows")
-    if is_spark(frame):
-        from stateproc.writers.bootstrap import spark_over  # Lazy: only where Spark is imported.
-
-        return spark_over.rows_after(frame, name, least, after)
-    names = list(columns_of(frame).names)  # type: ignore[union-attr]
-    empty = pa.RecordBatch.from_arrays([pa.nulls(0, column_type(frame, one, "").arrow) for one in names], names)
-    found = [_kept(batch, name, least, after) for batch in (empty, *arrow_batches(frame, names))]
-    return pa.Table.from_batches(found)
-
-
 def _kept_after(of: Frame, watermark: int | None) -> int:
     """Return after which time rows are kept: all where rows leave the frame, else those that wait."""
     return -NEVER if of.is_bounded else time_of(watermark)
-
-
-def _kept(batch: pa.RecordBatch, name: str, least: int, after: int) -> pa.RecordBatch:
-    times = millis_of(batch.column(name), name)
-    early = np.flatnonzero(times < least)
-    if len(early):
-        raise InvalidRows(
-            f"column '{name}' has the time {times[early[0]]} ms, and Flink drops rows before {least} ms as late",
-            advice="drop such rows",
-        )
-    at = batch.schema.get_field_index(name)
-    arrays = [values_array(times) if index == at else column for index, column in enumerate(batch.columns)]
-    return pa.RecordBatch.from_arrays(arrays, batch.schema.names).filter(values_array(times > after))
 
 
 def add_derived(
@@ -117,7 +76,7 @@ def add_derived(
     now = time_of(watermark) if of.by_row_time else NEVER
     rows, key = nested["inputState"], states[0].key
     if is_spark(rows):
-        from stateproc.writers.bootstrap.spark_over import frame_timers, frame_totals  # Lazy, as above.
+        from stateproc.writers.bootstrap.spark_timed_rows import frame_timers, frame_totals  # Lazy, as above.
 
         totals = frame_totals(rows, nested[of.accumulators], of, now)
         timers = frame_timers(rows, totals, of, now)
@@ -149,40 +108,6 @@ def _totals(rows: pa.Table, accumulators: pa.Table, of: Frame, now: int, key: Re
     return pa.table(made)
 
 
-def key_type(key: Record) -> pa.StructType:
-    """Return the Arrow type of keys."""
-    return key.serializer.layout(LayoutContext()).arrow_type
-
-
-def by_key(
-    parts: Iterable[list[pa.Array]], wanted: pa.StructType, how: Mapping[str, str], what: str
-) -> tuple[list[pa.Array], dict[str, pa.Array]]:
-    """Return the fields of keys, each once, and aggregates of BIGINT for each key.
-
-    Args:
-        parts: Batches: the columns of `flat_keys`, and those that are aggregated.
-        wanted: The type of keys.
-        how: The columns that are aggregated, in their order, and Arrow's function for each.
-        what: What the rows are, for errors.
-
-    Raises:
-        InvalidOption: Arrow does not group by keys of this type.
-    """
-    names = [f"k{at}" for at in range(wanted.num_fields)] or ["k"]
-    types_ = [field.type for field in wanted] or [pa.int64()]
-    schema = pa.schema([*zip(names, types_, strict=True), *((name, pa.int64()) for name in how)])
-    flat = pa.Table.from_batches([pa.RecordBatch.from_arrays(one, schema.names) for one in parts], schema)
-    try:
-        once = flat.group_by(names, use_threads=False).aggregate(list(how.items()))
-    except pa.ArrowNotImplementedError as error:
-        raise InvalidOption(
-            f"{what} by keys of the types {', '.join(map(str, types_))}",
-            advice="give the rows as a DataFrame of Spark, or let the operator begin without state",
-        ) from error
-    found = {name: once.column(f"{name}_{word}").combine_chunks() for name, word in how.items()}
-    return [once.column(name).combine_chunks() for name in names][: wanted.num_fields], found
-
-
 def _of_rows(rows: pa.Table, now: int, wanted: pa.StructType) -> Iterator[list[pa.Array]]:
     for batch in rows.to_batches():
         times = numbers_of(batch.column(MAP_KEY))
@@ -199,24 +124,6 @@ def _of_accumulators(accumulators: pa.Table, of: Frame, wanted: pa.StructType) -
         none = pa.nulls(len(batch), pa.int64())
         zeros = values_array(np.zeros(len(batch), np.int64))
         yield [*flat_keys(batch, wanted), none, none, none, zeros, as_type(counts, pa.int64())]
-
-
-def flat_keys(batch: pa.RecordBatch, wanted: pa.StructType) -> list[pa.Array]:
-    """Return the fields of keys, of one type wherever they come from; without any a constant."""
-    if not wanted.num_fields:
-        return [values_array(np.zeros(len(batch), np.int64))]
-    keys = batch.column(KEY).flatten()
-    try:
-        return [as_type(column, field.type) for column, field in zip(keys, wanted, strict=True)]
-    except Unencodable as error:
-        row = batch.slice(error.row, 1).column(KEY).to_pylist()
-        text = f"a key is of another type: {error.message} (key: {row})"
-        raise InvalidRows(text, advice="cast the column") from error
-
-
-def keys_of(fields: list[pa.Array], n: int) -> pa.Array:
-    types_ = [pa.field(f"f{at}", column.type) for at, column in enumerate(fields)]
-    return pa.Array.from_buffers(pa.struct(types_), n, [None], children=fields)
 
 
 def _check(found: Mapping[str, pa.Array], fields: list[pa.Array], of: Frame, key: Record) -> None:

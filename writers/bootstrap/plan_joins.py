@@ -1,6 +1,6 @@
-"""Say which rows a join by time keeps, and when its operator looks for those that it drops.
+"""Say which rows joins by time, and as of a time, keep, and when their operators drop and emit them.
 
-`stateproc.query_plans.timed_joins` says what its states are.
+`stateproc.query_plans.timed_joins` says what their states are.
 """
 
 from __future__ import annotations
@@ -8,17 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc import types
 from stateproc.codec.arrow_arrays import numbers_of, values_array
-from stateproc.query_plans.state_parts import NodeState, Waiting
+from stateproc.query_plans.node_definitions import SIDES
+from stateproc.query_plans.state_parts import NEXT, TIMER, AsOf, NodeState, Record, Waiting
 from stateproc.writers.bootstrap.frame_columns import is_spark
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedBootstrap
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, TIMESTAMP
-from stateproc.writers.bootstrap.plan_frames import NEVER, by_key, flat_keys, key_type, keys_of, rows_after
 from stateproc.writers.bootstrap.plan_windows import time_of
+from stateproc.writers.bootstrap.timed_rows import NEVER, by_key, flat_keys, key_type, keys_of, rows_after
+
+_ROW = "row"
 
 
 def waiting_rows(frame: Any, state: str, of: Waiting, watermark: int | None) -> Any:
@@ -48,7 +52,8 @@ def add_timers(made: KeyedBootstrap, states: Sequence[NodeState], nested: Mappin
     """
     kept = [(state.waiting, nested[state.name]) for state in states if state.waiting is not None]
     if is_spark(kept[0][1]):
-        from stateproc.writers.bootstrap.spark_joins import due_timers, due_times  # Lazy: only where Spark is imported.
+        # Lazy: only where Spark is imported.
+        from stateproc.writers.bootstrap.spark_timed_rows import due_timers, due_times
 
         totals = due_times(kept)
         timers = due_timers(totals, [of.timer for of, _ in kept])
@@ -83,3 +88,72 @@ def _timers(totals: pa.Table, names: Sequence[str]) -> pa.Table:
             is_new = pc.and_(is_new, pc.fill_null(pc.not_equal(own, totals.column(before)), True))
         found.append(totals.select([KEY, name]).filter(is_new).rename_columns([KEY, TIMESTAMP]))
     return pa.concat_tables(found)
+
+
+def rows_as_of(rows: Any, of: AsOf, key: Record, watermark: int | None) -> Any:
+    """Return the rows of a temporal join that wait for the watermark, and of versions those that are valid at it.
+
+    Args:
+        rows: The rows as keys and values, with their times.
+        of: Which of them are kept.
+        key: The key.
+        watermark: The watermark in milliseconds; None for none.
+
+    Raises:
+        InvalidOption: Arrow does not group by keys of this type.
+    """
+    now = time_of(watermark)
+    if is_spark(rows):
+        from stateproc.writers.bootstrap.spark_timed_rows import waiting_or_valid  # Lazy: only where Spark is imported.
+
+        return waiting_or_valid(rows, of, now)
+    batches = rows.to_batches() if isinstance(rows, pa.Table) else rows
+    if not of.are_versions:
+        kept = (batch.filter(pc.greater(batch.column(TIMESTAMP), now)) for batch in batches)
+        return pa.Table.from_batches(kept, rows.schema)
+    table = pa.Table.from_batches(batches, rows.schema)
+    times = numbers_of(table.column(TIMESTAMP).combine_chunks())
+    order, wanted = np.argsort(times, kind="stable"), key_type(key)
+    past = order[times[order] <= now]
+    keys = pa.table({KEY: table.column(KEY).take(past), _ROW: past}).to_batches()
+    parts = ([*flat_keys(batch, wanted), batch.column(_ROW)] for batch in keys)
+    _, found = by_key(parts, wanted, {_ROW: "last"}, "temporal joins")
+    waits = times > now
+    waits[numbers_of(found[_ROW])] = True
+    return table.filter(values_array(waits))
+
+
+def add_next(
+    made: KeyedBootstrap, states: Sequence[NodeState], nested: Mapping[str, Any], watermark: int | None
+) -> None:
+    """Add the numbers of next rows of a temporal join, and timers at the first time of a key's rows that wait.
+
+    Args:
+        made: The state of the operator.
+        states: What its states are.
+        nested: The rows of each state that `rows_as_of` returns.
+        watermark: The watermark in milliseconds; None for none.
+    """
+    now, (left, right) = time_of(watermark), (nested[side] for side in SIDES)
+    if is_spark(left):
+        from stateproc.writers.bootstrap.spark_timed_rows import due_timers, next_times  # Lazy, as above.
+
+        totals = next_times(left, right, now)
+        timers = due_timers(totals, [TIMER])
+    else:
+        wanted = key_type(states[0].key)
+        fields, found = by_key(_next(left, right, wanted, now), wanted, {TIMER: "min", NEXT: "max"}, "temporal joins")
+        totals = pa.table({KEY: keys_of(fields, len(found[TIMER])), **found})
+        timers = _timers(totals, [TIMER])
+    for state in states:
+        if state.is_derived:
+            made.value_state(state.name, totals, state.columns[-1], type=types.LONG)
+    made.event_time_timers(timers, TIMESTAMP, service="timers")
+
+
+def _next(left: pa.Table, right: pa.Table, wanted: pa.StructType, now: int) -> Iterator[list[pa.Array]]:
+    for batch in left.to_batches():
+        following = pc.add(batch.column(MAP_KEY).cast(pa.int64()), 1)
+        yield [*flat_keys(batch, wanted), batch.column(TIMESTAMP), following]
+    for batch in right.filter(pc.greater(right.column(TIMESTAMP), now)).to_batches():
+        yield [*flat_keys(batch, wanted), batch.column(TIMESTAMP), pa.nulls(len(batch), pa.int64())]

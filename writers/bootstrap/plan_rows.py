@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.codec.arrow_arrays import Unencodable, as_type, items_of, list_of, null_rows, numbers_of, values_array
+from stateproc.codec.layouts.rows import ROW_KIND_FIELD
 from stateproc.errors import InvalidOption, InvalidRows, Where, not_found
 from stateproc.query_plans.state_parts import (
     MOST_ELEMENTS,
@@ -30,8 +31,9 @@ from stateproc.query_plans.state_parts import columns_of as part_columns
 from stateproc.writers.bootstrap.arrow_frames import arrow_batches, is_arrow
 from stateproc.writers.bootstrap.column_types import ColumnType
 from stateproc.writers.bootstrap.frame_columns import columns_of, is_spark
-from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACE, VALUE
-from stateproc.writers.bootstrap.state_registration import column_type
+from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACE, TIMESTAMP, VALUE
+from stateproc.writers.bootstrap.plan_windows import millis_of
+from stateproc.writers.bootstrap.state_registration import check_time, column_type
 
 
 def rows_of_state(frame: Any, state: NodeState) -> Any:
@@ -50,11 +52,16 @@ def rows_of_state(frame: Any, state: NodeState) -> Any:
     parts: dict[str, Part] = {KEY: state.key}
     if state.slices is not None:
         parts[NAMESPACE] = state.slices.namespace
+    if state.as_of is not None:
+        check_time(frame, state.as_of.time.name, state.name, "the time of rows")
+        parts[TIMESTAMP] = state.as_of.time
     parts |= {VALUE: state.value} if state.map_key is None else {MAP_KEY: state.map_key, MAP_VALUE: state.value}
     found = columns_of(frame)
     absent = [] if found is None else [name for name in defaults(state.value) if name not in found.names]
     named = (*state.columns, *(() if state.slices is None else part_columns(state.slices.namespace)))
     needed = [name for name in dict.fromkeys(named) if name not in absent]
+    kind = state.value.kind if isinstance(state.value, Record) else None
+    needed += [] if found is None or kind is None or kind not in found.names else [kind]
     arrays = arrays_of(state.value)
     for name in needed:
         column = column_type(frame, name, state.name)
@@ -133,6 +140,8 @@ def _array(part: Part, batch: pa.RecordBatch) -> pa.Array:
     if isinstance(part, Column):
         if part.name not in batch.schema.names:
             return values_array(np.full(n, part.default, np.int32))
+        if part.is_time:
+            return values_array(millis_of(batch.column(part.name), part.name))
         return _checked(batch.column(part.name), part)
     names: tuple[str, ...]
     if isinstance(part, Pair):
@@ -140,6 +149,8 @@ def _array(part: Part, batch: pa.RecordBatch) -> pa.Array:
     else:
         found = [_field(part, name, batch) for name in part.columns]
         names = tuple(f"f{at}" for at in range(len(found)))
+        if part.kind in batch.schema.names:
+            found, names = [*found, batch.column(part.kind).cast(pa.string())], (*names, ROW_KIND_FIELD)
     fields = [pa.field(name, column.type) for name, column in zip(names, found, strict=True)]
     return pa.Array.from_buffers(pa.struct(fields), n, [None], children=found)
 

@@ -15,6 +15,7 @@ from pyspark.sql.types import (
     ByteType,
     DataType,
     IntegerType,
+    IntegralType,
     LongType,
     MapType,
     NullType,
@@ -24,6 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from stateproc.codec.layouts.rows import ROW_KIND_FIELD
 from stateproc.query_plans.state_parts import MOST_ELEMENTS, Always, NodeState, Pair, Part, Record, Rows, Seen, Zeros
 from stateproc.query_plans.state_parts import Column as Single
 from stateproc.spark.types import arrow_type, spark_struct
@@ -47,6 +49,24 @@ _KINDS: dict[type[DataType], ColumnKind] = {
 def column_named(name: str) -> Column:
     """Return a DataFrame's column by its name, in which dots and backticks have no meaning."""
     return F.col("`" + name.replace("`", "``") + "`")
+
+
+def millis_of(frame: DataFrame, name: str) -> Column:
+    """Return a column of times as milliseconds; timestamps without time zone are taken for UTC."""
+    column, kind = column_named(name), frame.schema[name].dataType
+    if isinstance(kind, IntegralType):
+        return column.cast("long")
+    if isinstance(kind, TimestampNTZType):
+        column = F.to_timestamp_ltz(F.concat(column.cast("string"), F.lit("Z")))
+    micros = F.unix_micros(column)
+    text = F.concat(F.lit(f"column '{name}' has a time that is no millisecond: "), column.cast("string"))
+    whole = F.pmod(micros, long(1000)) == long(0)
+    return F.when(whole | column.isNull(), F.unix_millis(column)).otherwise(F.raise_error(text).cast("long"))
+
+
+def long(value: int) -> Column:
+    """Return a BIGINT."""
+    return F.lit(value).cast("long")
 
 
 def spark_columns(frame: Any) -> FrameColumns | None:
@@ -221,6 +241,8 @@ def _nested(part: Part, frame: DataFrame) -> Column:
         if part.name not in frame.columns:
             return F.lit(part.default)
         column, text = column_named(part.name), f"column '{part.name}' cannot be null"
+        if part.is_time:
+            column = millis_of(frame, part.name)
         if part.null is not None:
             return F.coalesce(column.cast("string"), F.lit(part.null))
         if part.is_array and isinstance(frame.schema[part.name].dataType, NullType):
@@ -242,5 +264,7 @@ def _nested(part: Part, frame: DataFrame) -> Column:
     else:
         found = [_field(part, name, frame) for name in part.columns]
         names = tuple(f"f{at}" for at in range(len(found)))
+        if part.kind in frame.columns:
+            found, names = [*found, column_named(part.kind)], (*names, ROW_KIND_FIELD)
     fields = [column.alias(name) for name, column in zip(names, found, strict=True)]
     return F.struct(*fields) if fields else F.expr("named_struct()")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegralType, TimestampNTZType
 
 from stateproc.query_plans.state_parts import Slices
 from stateproc.writers.bootstrap.keyed_encoder import KEY, NAMESPACE, TIMESTAMP
-from stateproc.writers.bootstrap.spark_frames import column_named
+from stateproc.writers.bootstrap.spark_frames import column_named, long, millis_of
 
 _TEXT = "$text"
 
@@ -60,21 +59,3 @@ def distinct_timers(timers: DataFrame) -> DataFrame:
     # Spark groups -0.0 with 0.0, which Flink distinguishes: as text they differ.
     groups = timers.groupBy(KEY, NAMESPACE, TIMESTAMP, F.to_json(F.struct(KEY)).alias(_TEXT))
     return groups.agg(F.first(KEY).alias("$key")).select(F.col("`$key`").alias(KEY), NAMESPACE, TIMESTAMP)
-
-
-def millis_of(frame: DataFrame, name: str) -> Column:
-    """Return a column of times as milliseconds; timestamps without time zone are taken for UTC."""
-    column, kind = column_named(name), frame.schema[name].dataType
-    if isinstance(kind, IntegralType):
-        return column.cast("long")
-    if isinstance(kind, TimestampNTZType):
-        column = F.to_timestamp_ltz(F.concat(column.cast("string"), F.lit("Z")))
-    micros = F.unix_micros(column)
-    text = F.concat(F.lit(f"column '{name}' has a time that is no millisecond: "), column.cast("string"))
-    whole = F.pmod(micros, long(1000)) == long(0)
-    return F.when(whole | column.isNull(), F.unix_millis(column)).otherwise(F.raise_error(text).cast("long"))
-
-
-def long(value: int) -> Column:
-    """Return a BIGINT."""
-    return F.lit(value).cast("long")

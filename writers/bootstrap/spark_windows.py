@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from stateproc.query_plans.state_parts import Windows
 from stateproc.writers.bootstrap.keyed_encoder import KEY, NAMESPACE, TIMESTAMP
-from stateproc.writers.bootstrap.spark_frames import column_named
-from stateproc.writers.bootstrap.spark_slices import distinct_timers, long, millis_of
+from stateproc.writers.bootstrap.spark_frames import column_named, long, millis_of
+from stateproc.writers.bootstrap.spark_slices import distinct_timers
 
 _START, _END = "$start", "$end"
 

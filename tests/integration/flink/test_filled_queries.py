@@ -11,6 +11,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,11 @@ FEEDS: dict[str, Feed] = {
         "append",
     ),
     "calls": ("customer BIGINT, id BIGINT, proc AS PROCTIME()", "append"),
+    "rates": (
+        "product STRING, rate DOUBLE, since TIMESTAMP(3), WATERMARK FOR since AS since - INTERVAL '1' HOUR, "
+        "PRIMARY KEY (product) NOT ENFORCED",
+        "upsert",
+    ),
 }
 FIRST: dict[str, list[Any]] = {
     "orders": [
@@ -86,6 +92,14 @@ FIRST: dict[str, list[Any]] = {
     ],
     # By processing time rows are computed a millisecond later, which may be long on a busy machine.
     "calls": [(1, 1), (2, 3), (None, 4), "wait", "wait", "wait"],
+    # Its watermark is 01:40; in the order of their times none comes late.
+    "rates": [
+        ("tea", 1.0, "2024-01-01T00:00:00"), ("early", 1.0, "2024-01-01T00:00:00"), ("é🍵", 3.0, "2024-01-01T00:30:00"),
+        "-D\té🍵\t3.0\t2024-01-01T00:45:00", ("tea", 1.5, "2024-01-01T01:00:00"),
+        ("waits", None, "2024-01-01T01:00:00"), ("tea", 1.75, "2024-01-01T01:30:00"),
+        "-D\tearly\t1.0\t2024-01-01T01:30:00.001", ("tea", 2.0, "2024-01-01T02:00:00"),
+        ("new", 9.0, "2024-01-01T02:40:00"),
+    ],
 }  # fmt: skip
 SECOND: dict[str, list[Any]] = {
     "orders": [
@@ -115,6 +129,10 @@ SECOND: dict[str, list[Any]] = {
         (21, "tea", 8.0, 6, "2024-01-01T05:30:00"), (22, "last", 1.0, 1, "2024-01-09T00:00:00"),
     ],
     "calls": [(1, 8), (3, 10), (None, 11), "wait", "wait", "wait"],
+    "rates": [
+        ("tea", 2.5, "2024-01-01T02:10:00"), ("tea", 3.0, "2024-01-01T05:00:00"),
+        ("tea", 4.0, "2024-01-01T05:30:00.001"), ("last", 1.0, "2024-01-09T00:00:00"),
+    ],
 }  # fmt: skip
 LOCAL = "SELECT customer, shop, title FROM customers AS c {} JOIN shops AS s ON c.city = s.city"
 NUMBERED = "SELECT {0} FROM (SELECT {0}, ROW_NUMBER() OVER (PARTITION BY {1}) AS r FROM {2}) WHERE r <= {3}"
@@ -246,6 +264,13 @@ def of_calls(rows: str) -> dict[str, str]:
     }
 
 
+AS_OF = "SELECT b.id, r.product, r.rate FROM bids AS b {} JOIN rates FOR SYSTEM_TIME AS OF b.ts AS r ON {}"
+VERSIONS = {
+    "left": "SELECT *, row_number() OVER (PARTITION BY product ORDER BY id) - 1 AS index FROM bids",
+    "right": "SELECT *, '+I' AS row_kind FROM rates UNION ALL SELECT 'é🍵', 3.0, TIMESTAMP '2024-01-01 00:45:00', '-D' "
+    "UNION ALL SELECT 'early', 1.0, TIMESTAMP '2024-01-01 01:30:00.001', '-D'",
+    **LATEST,
+}
 NEAR = "c.customer = b.customer AND b.ts BETWEEN c.ts - INTERVAL '1' HOUR AND c.ts + INTERVAL '30' MINUTE"
 CALLED = "v.customer = p.customer AND p.proc BETWEEN v.proc - INTERVAL '1' HOUR AND v.proc + INTERVAL '1' HOUR"
 
@@ -748,6 +773,16 @@ QUERIES: dict[str, tuple[str, str, list[dict[str, str]]]] = {
             "IntervalJoinRightCache": called("pages", "page, customer", "page"),
         }],
     ),
+    "priced": (
+        "id BIGINT, product STRING, rate DOUBLE",
+        AS_OF.format("LEFT", "b.product = r.product"),
+        [VERSIONS],
+    ),
+    "dear": (
+        "id BIGINT, product STRING, rate DOUBLE",
+        AS_OF.format("", "b.product = r.product AND b.amount > r.rate"),
+        [VERSIONS],
+    ),
     "buyers": (
         "name STRING, id BIGINT",
         "SELECT c.name, o.id FROM customers AS c RIGHT JOIN orders AS o ON c.customer = o.customer",
@@ -951,7 +986,7 @@ def tables() -> dict[str, pa.Table]:
     for name, (columns, _) in FEEDS.items():
         parts = [one.split() for one in columns.split(", ") if " AS " not in one and not one.startswith("PRIMARY")]
         schema = pa.schema([(column, arrow[type_]) for column, type_, *_ in parts])
-        columns_of = zip(*(row for row in FIRST[name] if row != "wait"), strict=True)
+        columns_of = zip(*(row for row in FIRST[name] if not isinstance(row, str)), strict=True)
         found[name] = pa.table(
             [pa.array(one).cast(type_) for one, type_ in zip(columns_of, schema.types, strict=True)], schema
         )
@@ -1044,11 +1079,14 @@ def test_queries_go_on_from_state_that_sql_computed(flink: EvolvingJob, request:
     states = [state for state in stateproc.open(flink.path("duckdb")).states if hasattr(state, "keyed")]
     # What windows keep has no time to live, nor have frames with rows.
     lives = {
-        state.keyed.ttl for state in states if not re.search("window-aggregate|over-aggregate|interval", repr(state))
+        state.keyed.ttl
+        for state in states
+        if not re.search("window-aggregate|over-aggregate|interval|temporal", repr(state))
     }
     assert lives == {"ttl" in script_of(flink)}
     for name in backends:
         check_frames(flink, name)
+        check_versions(flink, name)
     feed(flink, SECOND)
     flink.do(*(flink.run("new", backend, f"new-{name}", flink.path(name)) for name, backend in backends.items()))
     before, whole = flink.changes("before"), flink.changes("all") | BY_CLOCK
@@ -1084,6 +1122,50 @@ def check_frames(flink: EvolvingJob, name: str) -> None:
             assert found == wanted and found, uid
     assert compared["accState"] == 11 and compared["inputState"] == 8
     assert compared["lastTriggeringTsState"] == 4 and compared["agg4$orderToValueMap"] == 2
+
+
+def check_versions(flink: EvolvingJob, name: str) -> None:
+    """Fail unless what a temporal join kept of the first rows is what it is filled with."""
+    plan, reached = flink.path("new.json"), datetime(2024, 1, 1, 1, 30)
+    paths = flink.snapshot_of("before"), flink.path(name)
+    job, filled = (stateproc.open(path, plan=plan, row_kind=True) for path in paths)
+    uids = [uid for uid in statements(read_plan(plan), script_of(flink)) if uid.endswith("temporal-join")]
+    assert len(uids) == 2
+    for uid in uids:
+        waits: list[dict[str, datetime]] = []
+        for side, time_of, number in (("left", "ts", 4), ("right", "since", 7)):
+            wanted, found = (one.state(uid, side).to_arrow(flatten=True).to_pylist() for one in (job, filled))
+            if (
+                side == "left"
+            ):  # With a time to live numbers begin anew whenever a key has no rows; their order matters.
+                wanted, found = (sorted(rows, key=lambda row: row.pop("map_key")) for rows in (wanted, found))
+                wanted, found = (sorted(rows, key=lambda row: repr(row["key"])) for rows in (wanted, found))
+            # A version is -D or valid, whether it is called +I or +U.
+            texts = [[repr(row).replace("+U", "+I") for row in rows] for rows in (wanted, found)]
+            wanted, found = texts if side == "left" else map(sorted, texts)
+            assert found == wanted and len(found) == number, (uid, side)
+            waits.append({})
+            for row in filled.state(uid, side).to_arrow(flatten=True).to_pylist():
+                key, due = repr(row["key"]), row["map_value"][time_of]
+                if due > reached:
+                    waits[-1][key] = min(due, waits[-1].get(key, due))
+        (left, right), numbers = waits, [by_key(one.state(uid, "next-index"), "value") for one in (job, filled)]
+        due = [by_key(one.state(uid, "timer"), "value") for one in (job, filled)]
+        timers = [by_key(one.state(uid, "event timers"), "timestamp") for one in (job, filled)]
+        assert len(numbers[1]) == len(left) == 3 and numbers[1].keys() <= numbers[0].keys()
+        if "ttl" not in script_of(flink):
+            assert numbers[1].items() <= numbers[0].items()
+        millis = [
+            {key: int(one.replace(tzinfo=timezone.utc).timestamp() * 1000) for key, one in times.items()}
+            for times in (left, {key: min(times[key] for times in waits if key in times) for key in left | right})
+        ]
+        assert timers == due and due[1] == millis[1]
+        # A version that waits has part in a timer of the job unless it came before another one was due.
+        assert due[0].items() <= {*millis[0].items(), *millis[1].items()} and due[0].keys() >= left.keys()
+
+
+def by_key(state: Any, column: str) -> dict[str, int]:
+    return {repr(row["key"]): row[column] for row in state.to_arrow().to_pylist()}
 
 
 def kept(snapshot: Any, uid: str, state: NodeState) -> list[str]:

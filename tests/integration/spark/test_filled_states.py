@@ -1,4 +1,4 @@
-"""DataFrames of Spark fill the same state as Arrow data: windows, what DISTINCT has seen, JSON, interval joins."""
+"""DataFrames of Spark fill the same state as Arrow data: windows, what DISTINCT has seen, JSON, joins by time."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from pyspark.sql import SparkSession
 
 import stateproc
 from stateproc import OperatorBootstrap, SavepointWriter
+from tests.unit.query_plans.test_filled_temporal_joins import AS_OF, rates
+from tests.unit.query_plans.test_filled_temporal_joins import given as given_as_of
+from tests.unit.query_plans.test_filled_temporal_joins import orders as ordered
 from tests.unit.query_plans.test_filled_timed_joins import BY_CLOCK, LEFT, NEAR, OF_ANY_KEY, RIGHT, joined_as, orders
 from tests.unit.query_plans.test_filled_timed_joins import payments as paid
 from tests.unit.query_plans.test_filled_timed_joins import watermark as at
@@ -18,6 +21,7 @@ from tests.unit.query_plans.test_node_states import CHANGING, PLAN, call, callin
 from tests.unit.query_plans.test_states_of_distinct import ADDED, SEEN, accumulators, of_added, of_changes
 from tests.unit.query_plans.test_states_of_windows import OF_TABLE, SESSION, TUMBLE, given, hopping
 
+KINDS = ["+I", "-D", None, "+U", "+I", "-D"]
 SESSIONS = [("tea", "00:00", "01:30"), ("mate", "01:00", "02:00"), ("tea", "01:30:00.001", "02:45")]
 ENDS = [("tea", "00:30"), ("tea", "02:00"), ("mate", "02:30"), ("mate", "03:00")]
 
@@ -66,6 +70,15 @@ FILLED: dict[str, tuple[Any, str, dict[str, pa.Table]]] = {
             "watermark": at(60001),
         },
     ),
+    "as of a time": (
+        PLAN,
+        AS_OF,
+        given_as_of(
+            ordered(("tea", 10, 0), ("tea", 25, 1), (None, 30, 7), ("mate", 5, 0)),
+            rates(("tea", 1), ("tea", 20), ("tea", 10), ("mate", 30), ("rum", 0), ("rum", 9), row_kind=KINDS),
+            19,
+        ),
+    ),
     "near by the clock": (PLAN, BY_CLOCK, OF_ANY_KEY),
 }
 
@@ -75,7 +88,7 @@ def fill(session: SparkSession | None, plan: Any, uid: str, rows: dict[str, pa.T
     frames = rows if session is None else {name: session.createDataFrame(table) for name, table in rows.items()}
     writer = SavepointWriter.new_savepoint(session, 4)
     writer.with_operator(uid, OperatorBootstrap.from_plan(plan, uid, frames)).write(target)
-    operator = stateproc.open(target).operator(uid)
+    operator = stateproc.open(target, row_kind=True).operator(uid)
     found = {}
     for state in operator.states:
         lines = state.to_arrow().drop_columns(["subtask"] if "subtask" in state.to_arrow().column_names else [])

@@ -1,16 +1,22 @@
-"""Rows of OVER and what follows from them as DataFrames of Spark; `plan_frames` says what they are."""
+"""Rows that have times, and what follows from them, as DataFrames of Spark.
+
+`plan_frames` says what they are of OVER, `plan_joins` of joins by time.
+"""
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from stateproc.query_plans.state_parts import CLEANUP, EARLIEST, LAST, NUMBER, Frame
+from stateproc.query_plans.state_parts import CLEANUP, EARLIEST, LAST, NEXT, NUMBER, TIMER, AsOf, Frame, Waiting
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, TIMESTAMP, VALUE
-from stateproc.writers.bootstrap.spark_frames import column_named
-from stateproc.writers.bootstrap.spark_slices import long, millis_of
+from stateproc.writers.bootstrap.spark_frames import column_named, long, millis_of
 
 _KEY, _TEXT, _COUNTED, _LATEST = "$key", "$text", "$counted", "$latest"
+_ROW = "$row"
 
 
 def rows_after(frame: DataFrame, name: str, least: int, after: int) -> DataFrame:
@@ -32,9 +38,8 @@ def frame_totals(rows: DataFrame, accumulators: DataFrame, of: Frame, now: int) 
         counts = F.col(VALUE)[f"f{of.count}"].cast("long")
         parts.append(accumulators.select(*_columns(KEY, none, none, zero, counts)))
     flat = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
-    # Spark groups -0.0 with 0.0, which Flink distinguishes: as text they differ.
-    groups = flat.groupBy(KEY, F.to_json(F.struct(KEY)).alias(_TEXT)).agg(
-        F.first(KEY).alias(_KEY),
+    groups = _by_key(
+        flat,
         F.max(LAST).alias(LAST),
         F.max(column_named(_LATEST)).alias(_LATEST),
         F.min(column_named(_LATEST)).alias(EARLIEST),
@@ -76,3 +81,49 @@ def _columns(*columns: Column | str) -> list[Column]:
     """Return the columns of rows and of accumulators alike."""
     names = (KEY, LAST, _LATEST, NUMBER, _COUNTED)
     return [(F.col(one) if isinstance(one, str) else one).alias(name) for one, name in zip(columns, names, strict=True)]
+
+
+def due_times(kept: Sequence[tuple[Waiting, DataFrame]]) -> DataFrame:
+    """Return a row per key of a join with the times of its timers, null for none."""
+    none = F.lit(None).cast("long")
+    parts = [
+        rows.select(
+            KEY, *((F.col(MAP_KEY) + long(of.due) if other is of else none).alias(other.timer) for other, _ in kept)
+        )
+        for of, rows in kept
+    ]
+    once = _by_key(reduce(DataFrame.unionAll, parts), *(F.min(of.timer).alias(of.timer) for of, _ in kept))
+    return once.select(column_named(_KEY).alias(KEY), *(of.timer for of, _ in kept))
+
+
+def due_timers(totals: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Return the timers of keys, each once."""
+    due = F.explode(F.array_distinct(F.array_compact(F.array(*names))))
+    return totals.select(KEY, due.alias(TIMESTAMP))
+
+
+def waiting_or_valid(rows: DataFrame, of: AsOf, now: int) -> DataFrame:
+    """Return the rows of a temporal join that wait, and of versions the last of each key up to a time."""
+    waits = F.col(TIMESTAMP) > long(now)
+    if not of.are_versions:
+        return rows.filter(waits)
+    # -0.0 and 0.0 are two keys, as in `_by_key`.
+    window = Window.partitionBy(KEY, F.to_json(F.struct(KEY)), waits).orderBy(F.col(TIMESTAMP).desc())
+    numbered = rows.withColumn(_ROW, F.row_number().over(window))
+    return numbered.filter(waits | (column_named(_ROW) == F.lit(1))).drop(_ROW)
+
+
+def next_times(left: DataFrame, right: DataFrame, now: int) -> DataFrame:
+    """Return a row per key of a temporal join with its timer, null for none, and the number of its next row."""
+    following = (F.col(MAP_KEY) + long(1)).alias(NEXT)
+    waiting = right.filter(F.col(TIMESTAMP) > long(now))
+    rows = left.select(KEY, F.col(TIMESTAMP).alias(TIMER), following)
+    rows = rows.unionAll(waiting.select(KEY, F.col(TIMESTAMP).alias(TIMER), F.lit(None).cast("long").alias(NEXT)))
+    once = _by_key(rows, F.min(TIMER).alias(TIMER), F.max(NEXT).alias(NEXT))
+    return once.select(column_named(_KEY).alias(KEY), TIMER, NEXT)
+
+
+def _by_key(rows: DataFrame, *aggregates: Column) -> DataFrame:
+    """Return aggregates of each key, which is in the column _KEY."""
+    # Spark groups -0.0 with 0.0, which Flink distinguishes: as text they differ.
+    return rows.groupBy(KEY, F.to_json(F.struct(KEY)).alias(_TEXT)).agg(F.first(KEY).alias(_KEY), *aggregates)
