@@ -33,6 +33,7 @@ from stateproc.query_plans.rank_order import last_rank
 from stateproc.query_plans.time_bounds import time_bounds, without_bounds
 
 CALC, JOIN, MULTI_JOIN = "stream-exec-calc", "stream-exec-join", "stream-exec-multi-join"
+TEMPORAL_JOIN = "stream-exec-temporal-join"
 SIDES = ("left", "right")
 """The inputs of a join, by which its attributes and states are called."""
 GROUPS, WINDOWS = "groups", "windows"

@@ -26,10 +26,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from stateproc import types
-from stateproc.errors import not_found
+from stateproc.errors import UnsupportedSnapshot, not_found
 from stateproc.query_plans.aggregate_states import group_states, group_window_states, window_states
 from stateproc.query_plans.join_types import OUTER
-from stateproc.query_plans.node_definitions import SIDES, is_on
+from stateproc.query_plans.node_definitions import SIDES, TEMPORAL_JOIN, is_on
 from stateproc.query_plans.node_rules import NODE_RULES, node_uids
 from stateproc.query_plans.over_aggregates import OVER
 from stateproc.query_plans.over_states import frame_states
@@ -37,6 +37,7 @@ from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, unique_names
 from stateproc.query_plans.plan_tables import SINK, declared_columns, primary_key, sink_columns
 from stateproc.query_plans.rank_order import ADDED_ROWS, FIRST_ROW, NUMBER_OF_ROWS, last_rank, rows_state
 from stateproc.query_plans.row_conversion import column_type
+from stateproc.query_plans.split_distinct import without_split
 from stateproc.query_plans.state_parts import (
     ASSOCIATIONS,
     COUNT,
@@ -70,6 +71,12 @@ def node_states(plan: CompiledPlan, uid: str) -> tuple[NodeState, ...]:
         known = [own for own, (node, name) in found.items() if node.kind in _STATES and name == _stateful(node)]
         raise not_found("operator", uid, known, "the plan")
     node, name = found[uid]
+    if any(node is split.partial for split in without_split(plan)[1].values()):
+        raise UnsupportedSnapshot(
+            f"{node.label}: what DISTINCT has seen is divided by hash codes, which rows do not give",
+            advice="fill the state of a plan that is compiled without table.optimizer.distinct-agg.split.enabled, and "
+            "make of the savepoint one of this plan: stateproc evolve",
+        )
     states = _STATES.get(node.kind)
     if states is None or name != _stateful(node):
         raise unsupported(node, "its states are not filled from rows")
@@ -203,7 +210,7 @@ _STATES: Mapping[str, Callable[[PlanNode], Iterable[NodeState]]] = {
     "stream-exec-limit": _rank,
     "stream-exec-join": _join,
     INTERVAL_JOIN: interval_states,
-    "stream-exec-temporal-join": temporal_states,
+    TEMPORAL_JOIN: temporal_states,
     SINK: _sink,
     OVER: frame_states,
 }

@@ -16,7 +16,7 @@ from typing import Any
 from stateproc.errors import InvalidOption, not_found
 from stateproc.query_plans.aggregate_views import is_view
 from stateproc.query_plans.deduplication import keeps_keys_only
-from stateproc.query_plans.node_definitions import JOIN, MULTI_JOIN, SIDES, Definition, key_names
+from stateproc.query_plans.node_definitions import JOIN, MULTI_JOIN, SIDES, TEMPORAL_JOIN, Definition, key_names
 from stateproc.query_plans.over_aggregates import OVER, over_time
 from stateproc.query_plans.plan_comparison import (
     found_by,
@@ -46,7 +46,7 @@ _ROWS_OF: Mapping[str, tuple[Collection[str], ...]] = {
     JOIN: tuple((name,) for name in _RECORDS),
     "stream-exec-window-join": tuple((name,) for name in _RECORDS),
     "stream-exec-interval-join": (("IntervalJoinLeftCache",), ("IntervalJoinRightCache",)),
-    "stream-exec-temporal-join": (("left",), ("right",)),
+    TEMPORAL_JOIN: (("left",), ("right",)),
     OVER: (("inputState", "valueMapState"),),
     SINK: (("values",),),
 }

@@ -35,7 +35,7 @@ from typing import Any, TypeAlias
 from stateproc import types
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
 from stateproc.query_plans.accumulator_types import FieldTypes, accumulator_types, of_state, view_types
-from stateproc.query_plans.node_definitions import SIDES
+from stateproc.query_plans.node_definitions import SIDES, TEMPORAL_JOIN
 from stateproc.query_plans.node_rules import aggregate_calls, node_uids
 from stateproc.query_plans.node_states import node_states, time_to_live
 from stateproc.query_plans.over_aggregates import OVER, is_bounded, over_groups, over_order, over_time
@@ -120,7 +120,7 @@ def operator_types(plan: CompiledPlan, uid: str) -> OperatorTypes:
             raise
         return own(node)
     # Whether states of OVER have a time to live, its plan does not say; rows of a time are those of their input.
-    if node is not None and node.kind in (OVER, INTERVAL_JOIN):
+    if node is not None and node.kind in (OVER, INTERVAL_JOIN, TEMPORAL_JOIN):
         return _TYPES[node.kind](node)
     slices = states[0].slices
     namespace = NO_NAMESPACE if slices is None else slices.namespace.serializer
@@ -507,7 +507,7 @@ _TYPES: Mapping[str, _Types] = {
     "stream-exec-group-window-aggregate": _group_window_aggregate,
     OVER: _over,
     INTERVAL_JOIN: _interval_join,
-    "stream-exec-temporal-join": _temporal_join,
+    TEMPORAL_JOIN: _temporal_join,
     "stream-exec-window-join": _window_join,
     "stream-exec-multi-join": _multi_join,
     "stream-exec-deduplicate": _deduplicate,

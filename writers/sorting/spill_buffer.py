@@ -33,10 +33,10 @@ from stateproc.writers.sorting.entry_sort import ScatteredBytes, ScatteredEntrie
 TEMPORARY = StorePath("<temporary file>")
 _GROUP_BITS = 16
 """The low bits of a group number, which hold the key group; the file's number is in the bits above."""
-_BLOCK_BYTES, _MOST_BLOCKS = 4 << 10, 1 << 18
-"""The bytes of a block, of which the first key is sampled, and how many blocks a key group has before they are larger.
+_BLOCK_BYTES, _MOST_BLOCKS, _SAMPLED_BYTES = 4 << 10, 1 << 18, 16 << 20
+"""The bytes of a block, of which the first key is sampled, and the number and the bytes of samples of a key group.
 
-A portion of a divided key group reads a block too much of each batch.
+Blocks are larger where there would be more. A portion of a divided key group reads a block too much of each batch.
 """
 
 
@@ -234,8 +234,8 @@ class SpilledEntries:
 
     def _divided(self, ranges: _Ranges, at_once: int) -> Iterator[pa.RecordBatch]:
         """Return the entries of one key group in order, in portions by their state ids and keys."""
-        size = max(_BLOCK_BYTES, int(ranges.sizes.sum()) // _MOST_BLOCKS)
-        blocks = _Blocks.joined([_blocks(part, self._read(part), size) for part in ranges.at_once(at_once)])
+        total = int(ranges.sizes.sum())
+        blocks = _Blocks.joined([_blocks(part, self._read(part), total) for part in ranges.at_once(at_once)])
         for low, high, portion in blocks.portions(at_once):
             # Entries with the same key are in any order, so that it does not matter how many there are.
             one_key = high == _after(low)
@@ -348,8 +348,10 @@ class _Blocks:
                 yield low, high, self.ranges.taken(chosen)
 
 
-def _blocks(ranges: _Ranges, entries: ScatteredEntries, size: int) -> _Blocks:
-    """Divide ranges, by batch and position, whose entries are given, into blocks of about ``size`` bytes."""
+def _blocks(ranges: _Ranges, entries: ScatteredEntries, total: int) -> _Blocks:
+    """Divide ranges, by batch and position, whose entries are given, into blocks; ``total``: bytes of the key group."""
+    key_bytes = int(entries.keys.sizes.sum()) // int(ranges.rows.sum())
+    size = max(_BLOCK_BYTES, total // _MOST_BLOCKS, total * key_bytes // _SAMPLED_BYTES)
     owners = np.repeat(np.arange(len(ranges.rows)), ranges.rows)
     at = entries.keys.starts - entries.keys.starts[0]
     within = at - (np.cumsum(ranges.sizes) - ranges.sizes)[owners]

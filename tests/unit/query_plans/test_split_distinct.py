@@ -15,7 +15,8 @@ import pytest
 
 import stateproc
 from stateproc import SavepointWriter
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, UnsupportedSnapshot
+from stateproc.query_plans.node_states import node_states
 from stateproc.query_plans.plan_file import read_plan
 from stateproc.query_plans.plan_matching import main_uid
 from stateproc.query_plans.split_distinct import without_split
@@ -316,3 +317,15 @@ def _places(part: Any) -> Iterator[tuple[Any, Any]]:
     for at, one in list(items):
         yield part, at
         yield from _places(one)
+
+
+def test_the_state_of_the_partial_aggregate_is_not_filled(recorded: Path) -> None:
+    """Rows do not give the buckets of hash codes; `evolve` makes them of the state of a plan without split."""
+    for mode in MODES:
+        plan = read_plan(plan_of(recorded / mode / "split"))
+        splits = without_split(plan)[1].values()
+        assert splits
+        for split in splits:
+            with pytest.raises(UnsupportedSnapshot, match="divided by hash codes") as raised:
+                node_states(plan, main_uid(plan, split.partial))
+            assert "stateproc evolve" in str(raised.value)

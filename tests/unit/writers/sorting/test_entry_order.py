@@ -122,6 +122,22 @@ def test_a_key_group_is_divided_by_its_keys(
             assert list(itertools.chain(*found)) == sorted(rows)
 
 
+def test_samples_of_long_keys_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would be all keys where each is as long as a block."""
+    sampled_bytes, join = list[int](), waiting._Blocks.joined
+    monkeypatch.setattr(waiting, "_SAMPLED_BYTES", 50_000)
+
+    def joined(parts: Sequence[waiting._Blocks]) -> waiting._Blocks:
+        blocks = join(parts)
+        sampled_bytes.append(sum(len(key) for key in blocks.keys.to_pylist()))
+        return blocks
+
+    monkeypatch.setattr(waiting._Blocks, "joined", joined)
+    rows: list[Row] = [(0, 0, 0, b"%d" % (k * 7919 % 1000) + bytes(5000), b"") for k in range(1000)]
+    assert rows_of(sorted_entries(batches(rows, 20), 1 << 20)) == sorted(rows)
+    assert 10_000 < sampled_bytes[0] < 150_000
+
+
 @pytest.mark.parametrize("name", KEYS)
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("held_bytes", [1, exhaustive(5000), sampled(40_000)])
