@@ -25,6 +25,8 @@ from stateproc.codec.layouts.collections import list_array, measure_items
 from stateproc.codec.layouts.nesting import struct_array
 
 ROW_KINDS = ("+I", "-U", "+U", "-D")
+_KINDS = pa.concat_arrays([arrays.repeated_text(kind, 1) for kind in ROW_KINDS])
+"""The same; pa.array, and fill_null with a text, would import pandas."""
 ROW_KIND_FIELD = "row_kind"
 
 
@@ -33,7 +35,7 @@ def kind_array(decoded: DecodedColumns, column: int) -> pa.Array:
     kinds = decoded.column(column, np.int8)
     if len(kinds) and (kinds.min() < 0 or kinds.max() > 3):
         raise BadRowKind("a row's kind is none of +I, -U, +U, -D")
-    return pa.DictionaryArray.from_arrays(values_array(kinds), pa.array(ROW_KINDS)).cast(pa.string())
+    return pa.DictionaryArray.from_arrays(values_array(kinds), _KINDS).cast(pa.string())
 
 
 class BadRowKind(BadValue):
@@ -61,12 +63,14 @@ def given_kinds(array: pa.Array, names: Sequence[str]) -> npt.NDArray[np.uint8] 
     at = array.type.get_field_index(ROW_KIND_FIELD) if pa.types.is_struct(array.type) else -1
     if at < 0 or ROW_KIND_FIELD in names:
         return None
-    kinds = array.field(at).fill_null(ROW_KINDS[0])
-    codes = pc.index_in(kinds, pa.array(ROW_KINDS, kinds.type))
-    if codes.null_count:
-        row = int(np.flatnonzero(arrays.null_rows(codes))[0])
+    kinds = array.field(at)
+    null = arrays.null_rows(kinds)
+    codes = pc.index_in(kinds, _KINDS.cast(kinds.type))
+    other = arrays.null_rows(codes) & ~null
+    if other.any():
+        row = int(np.argmax(other))
         raise Unencodable(f"a row's kind is {kinds[row]}, none of {', '.join(ROW_KINDS)}", row)
-    return arrays.numbers_of(codes).astype(np.uint8)
+    return np.where(null, 0, arrays.numbers_of(codes)).astype(np.uint8)
 
 
 def row_to_python(fields: tuple[tuple[str, Layout], ...], value: Any) -> Any:

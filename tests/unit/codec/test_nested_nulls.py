@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
 from typing import Any
 
 import pyarrow as pa
@@ -78,3 +80,20 @@ def test_nulls_that_share_a_buffer_are_written_like_others() -> None:
         own = pa.array([{}] * rows, layout.arrow_type)
         sharing = pa.StructArray.from_arrays(fields, fields=list(shared.type))
         assert layout.encode(sharing).to_arrow() == layout.encode(own).to_arrow()
+
+
+def test_kinds_of_rows_do_not_import_pandas() -> None:
+    """It takes a quarter of a second and 40 MB in each process."""
+    program = (
+        "import sys; import numpy as np\n"
+        "from stateproc.codec.machine import ValueDecoder\n"
+        "from stateproc.serializers import LayoutContext\n"
+        "from stateproc.types import parse\n"
+        "layout = parse('ROW<a BIGINT>').layout(LayoutContext(row_kind=True))\n"
+        "data = np.frombuffer(bytes.fromhex('00000010' + '03' + '00' * 7 + '0700000000000000'), np.uint8)\n"
+        "found = ValueDecoder(layout).decode(data, np.array([0]), np.array([len(data)]))\n"
+        "assert layout.encode(found).data.tobytes() == data.tobytes()\n"
+        "print(found[0], 'pandas' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.split("\n")[-2].endswith("False") and "-D" in done.stdout, done.stdout + done.stderr
