@@ -19,7 +19,7 @@ from stateproc.codec.kryo.kryo5_output import kryo5_bytes
 from stateproc.codec.kryo.recorded_graph import Node, RecordedValue, record_kryo
 from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.types import FieldType, class_of_name, in_java_order, is_synthetic, java_name
-from stateproc.codec.kryo.values import KryoMap
+from stateproc.codec.kryo.values import KryoMap, KryoObject
 from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.collections import NullKey
 from stateproc.errors import UnsupportedSnapshot
@@ -154,14 +154,18 @@ def _as_kryo(value: RecordedValue, node: Node, plain: Any, *, setting: KryoSetti
 def _as_list(value: RecordedValue, node: Node, plain: Any, *, element: _Convert) -> Any:
     if plain is None:
         return None
-    return [element(value, *item) for item in zip(node.resolved.elements, plain, strict=True)]
+    nodes = node.resolved.elements
+    if not isinstance(plain, list) or len(nodes) != len(plain):
+        raise _other_class(node, "a collection")
+    return [element(value, *item) for item in zip(nodes, plain, strict=True)]
 
 
 def _as_map(value: RecordedValue, node: Node, plain: Any, *, key: _Convert, of_value: _Convert) -> Any:
     if plain is None:
         return None
-    assert isinstance(plain, KryoMap)
     nodes = node.resolved.elements
+    if not isinstance(plain, KryoMap) or len(nodes) != 2 * len(plain.pairs):
+        raise _other_class(node, "a map")
     keys = [key(value, one, pair[0]) for one, pair in zip(nodes[::2], plain.pairs, strict=True)]
     if None in keys:
         raise NullKey("a map has a null key, which Arrow cannot hold", _NO_FORM)
@@ -170,17 +174,23 @@ def _as_map(value: RecordedValue, node: Node, plain: Any, *, key: _Convert, of_v
 
 
 def _as_pojo(value: RecordedValue, node: Node, plain: Any, *, parts: dict[str, _Convert], class_name: str) -> Any:
-    found = node.resolved
     if plain is None:
         return None
-    if found.described is None or found.type is None or java_name(found.type) != class_name:
-        raise UnsupportedSnapshot(
-            f"an object of class {'' if found.type is None else java_name(found.type)!r} in a field that is declared "
-            f"with {class_name!r}",
-            advice=_NO_FORM,
-        )
-    names = [name for name, _ in in_java_order(found.described.fields)]
+    found = node.resolved
+    described = found.described
+    if described is None or not isinstance(plain, KryoObject) or plain.class_name != class_name:
+        raise _other_class(node, class_name)
+    names = [name for name, _ in in_java_order(described.fields)]
     if len(found.children) < len(names):
         names = [name for name in names if not is_synthetic(name)]
+    if len(found.children) != len(names):
+        raise _other_class(node, class_name)
     children = dict(zip(names, found.children, strict=True))
     return {name: convert(value, children[name], plain.fields[name]) for name, convert in parts.items()}
+
+
+def _other_class(node: Node, declared: str) -> UnsupportedSnapshot:
+    """The error for an object that its declared class does not fit, or one that contains itself."""
+    type_ = node.resolved.type
+    found = "" if type_ is None else java_name(type_)
+    return UnsupportedSnapshot(f"an object of class {found!r} where {declared} is declared", advice=_NO_FORM)

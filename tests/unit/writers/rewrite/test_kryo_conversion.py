@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from stateproc import SavepointWriter, UnsupportedSnapshot
 from stateproc.codec.arrow_arrays import Unencodable, row_bytes_of
 from stateproc.codec.kryo.recorded_graph import How, Node
 from stateproc.codec.kryo.types import FieldType, class_of_name
+from stateproc.errors import SnapshotError
 from stateproc.flink_versions import release
 from stateproc.serializers import LayoutContext, read_snapshot
 from stateproc.serializers.compatibility import Answer, Comparison, resolve, same_job
@@ -190,6 +192,28 @@ def test_collections_of_each_class_are_those_of_flink_2(type_: str) -> None:
     case = MADE["fields"][type_]
     classes = MADE["field classes"] | {case["class"]: {"v": type_}}
     assert in_flink_2(case["class"], case["1.20.3"], classes) == case["2.3.0"]
+
+
+@pytest.mark.parametrize(("kind", "value"), [("List", "03018261"), ("Map", "03018261"), ("Set", "0400")])
+def test_other_objects_than_collections_are_refused(kind: str, value: str) -> None:
+    """A String and an Integer in fields of collections, which the bytes of a damaged file may have."""
+    element = "java.time.Duration" if kind != "Map" else "String, java.time.Duration"
+    with pytest.raises(SnapshotError):
+        in_flink_2("com.acme.Held", "0200" + value, {"com.acme.Held": {"v": f"{kind}<{element}>"}})
+
+
+def test_changed_bytes_of_collections_are_values_or_errors() -> None:
+    data, chance = bytes.fromhex(MADE["vectors"][0]["1.20.3"]), random.Random(1)
+    found = 0
+    for _ in range(300):
+        changed = bytearray(data)
+        for _ in range(chance.choice((1, 2, 5))):
+            changed[chance.randrange(len(data))] = chance.choice((0, 1, 2, 127, 128, 255, chance.randrange(256)))
+        try:
+            in_flink_2(BASKET, changed.hex(), MADE["classes"])
+        except SnapshotError:
+            found += 1
+    assert found > 100
 
 
 def test_null_keys_and_subclasses_in_collections_of_pojos_are_refused() -> None:
