@@ -16,7 +16,7 @@ from stateproc.metadata.snapshot import CheckpointProperties, MasterState, Opera
 from stateproc.metadata.stream_handles import TAKE_AGAIN, ByteStreamHandle, read_stream_handle
 from stateproc.wire.cursor import Cursor
 from stateproc.wire.java_stream import JavaEnum, JavaObject, JavaValue, read_java_object
-from stateproc.wire.output import Output
+from stateproc.wire.output import MAX_KEY_GROUPS, Output
 
 # Read and write CheckpointProperties, the Java object at the end of ``_metadata`` since V4.
 
@@ -150,7 +150,7 @@ def _operator(cursor: Cursor, version: int) -> OperatorEntry:
     operator_id = bytes(cursor.take(16, "an operator id")).hex()
     at = cursor.pos
     parallelism, max_parallelism = cursor.i32(), cursor.i32()
-    if not 0 <= parallelism <= max_parallelism:
+    if not 0 <= parallelism <= max_parallelism <= MAX_KEY_GROUPS:
         cursor.corrupt(
             f"operator {operator_id} of parallelism {parallelism} with maximum {max_parallelism}",
             at=at,

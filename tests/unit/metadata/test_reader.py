@@ -332,6 +332,7 @@ def test_mutations_raise_only_snapshot_errors(rounds: range) -> None:
         (b"PK\3\4 something else", "not a _metadata file"),
         (mb.metadata(3, [], checkpoint_id=-1), "negative checkpoint id -1"),
         (one(3, [], parallelism=129), "parallelism 129 with maximum 128"),
+        (one(3, [], max_parallelism=32_769), "parallelism 4 with maximum 32769"),
         (one(3, [mb.subtask(3, 4)]), "subtask index 4 at parallelism 4"),
         (one(3, [mb.subtask(3, 1)] * 2), "subtask index 1 .* or twice"),
         (one(2, None), "impossible number of subtask states: -1"),
