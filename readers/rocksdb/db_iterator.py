@@ -146,7 +146,8 @@ def _grown(old: npt.NDArray[np.uint8], need: int, *, at_end: bool = False) -> np
 
 
 _ENTRIES_AT_ONCE = 1 << 16
-_OUT_BYTES = 8 << 20
+_OUT_BYTES = 2 << 20
+"""Bytes of entries that are merged at once: what is still in the processor's cache when it is decoded."""
 
 
 def rocksdb_entries(
@@ -174,8 +175,8 @@ def rocksdb_entries(
             opened = list(pool.map(partial(open_file, verify=verify), ssts))
             deleted = fragments(tombstones_of(opened))
             runs = sorted_runs(opened)
-            limit = read_limit(len(runs))
-            ahead = pieces_ahead(len(runs))
+            limit = read_limit(len(runs), pool.threads)
+            ahead = pieces_ahead(len(runs), limit)
             sources = [chain.from_iterable(pool.run(run_blocks(run, wanted, limit), ahead)) for run in runs]
             yield from merged_entries(sources, deleted, span_table(wanted), prefix)
     except SnapshotError as error:

@@ -274,6 +274,20 @@ def test_a_broken_pipe_prints_no_error() -> None:
     assert len(done.stdout.splitlines()) == 1
 
 
+@pytest.mark.processes
+def test_commands_return_memory_that_arrow_no_longer_needs() -> None:
+    program = (
+        "import os; from stateproc.cli import main; "
+        f"main(['read', {DEMO!r}, '--uid', 'orders-per-customer', '--state', 'profile', '--limit', '1']); "
+        "import pyarrow; print(pyarrow.default_memory_pool().backend_name, os.environ.get('ARROW_DEFAULT_MEMORY_POOL'))"
+    )
+    for chosen, shown in [(None, "system None"), ("mimalloc", "mimalloc mimalloc")]:
+        env = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
+        env |= {} if chosen is None else {"ARROW_DEFAULT_MEMORY_POOL": chosen}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, check=True)
+        assert done.stdout.splitlines()[-1] == shown
+
+
 def test_a_query_with_a_condition_reads_the_metadata_once(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from stateproc.snapshot.snapshot import Snapshot
 
