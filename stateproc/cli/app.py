@@ -60,8 +60,6 @@ _COMPLETING = "_ARGCOMPLETE"
 """The environment variable that the code printed by ``stateproc completion`` sets."""
 _PRINTED = (UnreadableStateWarning, UnmatchedUidWarning, QueryPlanWarning)
 _OBJECTS_PER_COLLECTION = 100_000
-_ALLOCATOR = "ARROW_DEFAULT_MEMORY_POOL"
-"""The environment variable that Arrow reads when it is loaded."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complete(parser)
     parsed = parser.parse_args(arguments)
     try:
-        with _printed_warnings(), _rare_collections(), _returned_memory():
+        with _printed_warnings(), _rare_collections():
             status: int = parsed.command(parsed)
         sys.stdout.flush()
         return status
@@ -113,18 +111,6 @@ def _rare_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*thresholds)
-
-
-@contextmanager
-def _returned_memory() -> Iterator[None]:
-    """Let Arrow allocate by malloc if it is not loaded yet: its own allocator keeps 20 to 70 MB more that are free."""
-    is_chosen = _ALLOCATOR in os.environ
-    os.environ.setdefault(_ALLOCATOR, "system")
-    try:
-        yield
-    finally:
-        if not is_chosen:
-            del os.environ[_ALLOCATOR]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stateproc.cli.allocator import returned_memory
 from stateproc.errors import InvalidOption
 from stateproc.options import BY_NAME, OPEN_OPTIONS, PATH, Interface, OptionDefinition
 
@@ -198,4 +199,6 @@ class CommandDefinition:
         from importlib import import_module
 
         name = self.module or self.name
-        return int(getattr(import_module(f"stateproc.cli.commands.{name}"), f"{name}_command")(arguments))
+        module = import_module(f"stateproc.cli.commands.{name}")
+        with returned_memory():
+            return int(getattr(module, f"{name}_command")(arguments))

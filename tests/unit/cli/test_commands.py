@@ -274,18 +274,23 @@ def test_a_broken_pipe_prints_no_error() -> None:
     assert len(done.stdout.splitlines()) == 1
 
 
-@pytest.mark.processes
-def test_commands_return_memory_that_arrow_no_longer_needs() -> None:
-    program = (
-        "import os; from stateproc.cli import main; "
-        f"main(['read', {DEMO!r}, '--uid', 'orders-per-customer', '--state', 'profile', '--limit', '1']); "
-        "import pyarrow; print(pyarrow.default_memory_pool().backend_name, os.environ.get('ARROW_DEFAULT_MEMORY_POOL'))"
-    )
-    for chosen, shown in [(None, "system None"), ("mimalloc", "mimalloc mimalloc")]:
-        env = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
-        env |= {} if chosen is None else {"ARROW_DEFAULT_MEMORY_POOL": chosen}
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, check=True)
-        assert done.stdout.splitlines()[-1] == shown
+@pytest.mark.parametrize("chosen", [None, "mimalloc"])
+def test_arrow_allocates_by_jemalloc_while_a_command_runs(
+    chosen: str | None, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from stateproc.cli.commands import read
+
+    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", chosen)
+    before, used = pa.default_memory_pool().backend_name, []
+    command = read.read_command
+    noted = lambda given: (used.append(pa.default_memory_pool().backend_name), command(given))[1]  # noqa: E731
+    monkeypatch.setattr(read, "read_command", noted)
+    assert run("read", DEMO, *CUSTOMERS, "--state", "profile", "--limit", "1").status == 0
+    is_there = "jemalloc" in pa.supported_memory_backends()
+    assert used == ["jemalloc" if chosen is None and is_there else before]
+    assert pa.default_memory_pool().backend_name == before
 
 
 def test_a_query_with_a_condition_reads_the_metadata_once(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
