@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from stateproc.codec.arrow_arrays import uninitialized_bytes
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
+from stateproc.readers.key_group_blocks import FEW_ENTRIES
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb import merge_cursors, merge_kernel
 from stateproc.readers.rocksdb.database import DatabaseFile, family_files
@@ -146,8 +147,9 @@ def _grown(old: npt.NDArray[np.uint8], need: int, *, at_end: bool = False) -> np
 
 
 _ENTRIES_AT_ONCE = 1 << 16
-_OUT_BYTES = 2 << 20
-"""Bytes of entries that are merged at once: what is still in the processor's cache when it is decoded."""
+_LEAST_BYTES, _MOST_BYTES = 2 << 20, 8 << 20
+"""Bytes of entries that are merged at once: what is still in the processor's cache when it is decoded, and more where
+that would be few entries."""
 
 
 def rocksdb_entries(
@@ -191,7 +193,8 @@ def merged_entries(
     Raises CorruptSnapshot, UnsupportedSnapshot, and what the sources raise.
     """
     buffers = CursorBuffers(sources)
-    reg, size = buffers.reg, _OUT_BYTES
+    reg = buffers.reg
+    size = least = _LEAST_BYTES
     outcome = merge_kernel.FULL
     while outcome != merge_kernel.ALL:
         out = uninitialized_bytes(size)
@@ -224,4 +227,6 @@ def merged_entries(
         if filled:
             file, at = buffers.place()
             yield RawEntries(out[:used], key_groups[:filled], ranges[:, :filled], file, at, exact=False)
-        size = max(_OUT_BYTES, int(reg[merge_kernel.NEED])) if outcome == merge_kernel.FULL else _OUT_BYTES
+            if filled < FEW_ENTRIES and outcome == merge_kernel.FULL:
+                least = min(_MOST_BYTES, least * FEW_ENTRIES // filled)
+        size = max(least, int(reg[merge_kernel.NEED])) if outcome == merge_kernel.FULL else least
