@@ -48,7 +48,7 @@ from stateproc.serializers.table.serializers import RowData
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.uris import absolute
-from stateproc.types.files import read_type
+from stateproc.types.text import read_type
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap

@@ -14,8 +14,7 @@ from rich.text import Text
 from stateproc.cli.arguments import open_snapshot
 from stateproc.cli.exit_status import NO, YES
 from stateproc.connectors.connector_format import WHOLE_SOURCE
-from stateproc.reports.kafka_offsets import consumers
-from stateproc.reports.source_positions import sorted_positions, unknown_sources
+from stateproc.reports.source_positions import consumers, sorted_positions, unknown_sources
 
 _OPTIONAL = ("phase", "stops_at")
 """Columns that are left out where no row has a value."""

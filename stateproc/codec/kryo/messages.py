@@ -2,14 +2,13 @@
 
 * chill's ProtobufSerializer and TBaseSerializer: varint length, the message. JavaKaffee's ProtobufSerializer: varint
   length + 1, the message; 0 is null.
-* Protobuf: fields, see protobuf/wire.py.
+* Protobuf: fields, see protobuf/message_types.py.
 * Thrift (TBinaryProtocol) struct: fields of u8 type, i16 id and a value; u8 0 ends it.
 """
 
 from __future__ import annotations
 
-from stateproc.codec.kryo.protobuf.message_types import BadMessage
-from stateproc.codec.kryo.protobuf.wire import read_tag, skip_field
+from stateproc.codec.kryo.protobuf.message_types import BadMessage, read_tag, skip_field
 from stateproc.codec.kryo.types import FieldType
 from stateproc.codec.kryo.values import KryoMessage
 from stateproc.codec.kryo.walk_errors import OtherMessage, refuse_message, undeclared_message

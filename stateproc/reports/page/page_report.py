@@ -13,8 +13,8 @@ from stateproc.html.cards import TypeNode, type_tree
 from stateproc.model.operator import Operator
 from stateproc.model.rocksdb_tables import has_databases
 from stateproc.reports.inspect_report import Report
-from stateproc.reports.kafka_offsets import kafka_offsets
 from stateproc.reports.rocksdb_report import operator_tables
+from stateproc.reports.source_positions import kafka_offsets
 from stateproc.reports.state_times import StateTimes
 
 if TYPE_CHECKING:

@@ -13,11 +13,10 @@ from itertools import islice
 from typing import Any
 
 from stateproc.codec.errors import BadValue
-from stateproc.codec.kryo.bodies import BODIES
 from stateproc.codec.kryo.classes import OUTSIDE_REGISTRATIONS, UnknownId
 from stateproc.codec.kryo.forms import may_be_collection
 from stateproc.codec.kryo.primitives import KryoInput
-from stateproc.codec.kryo.reader import read_guessing, read_kryo
+from stateproc.codec.kryo.reader import BODIES, read_guessing, read_kryo
 from stateproc.codec.kryo.setting import FORM_GUESS, Guesses, KryoSetting
 from stateproc.codec.kryo.types import CLASS, FieldType, UserClass, in_java_order, is_outer
 from stateproc.codec.kryo.values import KryoObject
