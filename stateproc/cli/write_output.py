@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from argparse import Namespace
@@ -15,6 +14,7 @@ from rich.text import Text
 
 from stateproc.cli.operator_tables import operator_cells, operator_table, restore_notes, state_cells
 from stateproc.cli.progress import logged
+from stateproc.cli.terminal import print_json, show
 from stateproc.errors import InvalidOption, package_for
 from stateproc.html.units import human_bytes
 from stateproc.options import BY_NAME, Interface
@@ -109,10 +109,8 @@ def storage_settings(given: list[str]) -> dict[str, Any]:
 
 def _print(arguments: Namespace, values: dict[str, Any], view: Callable[[], RenderableType]) -> None:
     if arguments.json:
-        print(json.dumps(values, indent=2, ensure_ascii=False))
+        print_json(values)
         return
-    from stateproc.cli.terminal import show  # Lazy: only tables need rich.
-
     show(view())
 
 

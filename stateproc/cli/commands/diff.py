@@ -23,6 +23,7 @@ from stateproc.cli.exit_status import NO, UNREADABLE, YES
 from stateproc.cli.progress import progress
 from stateproc.cli.row_output import output_stream, row_writer
 from stateproc.cli.rows_table import cell
+from stateproc.cli.terminal import print_json, show
 from stateproc.codec.arrow_arrays import repeated_text
 from stateproc.diff.change_rows import CHANGE_TYPE, KEY_COLUMNS, UPDATE_AFTER, UPDATE_BEFORE, ChangeCounts
 from stateproc.diff.common_schema import RowForm
@@ -226,11 +227,8 @@ def _print(arguments: Namespace, found: SnapshotComparison, shown: Shown, left: 
         for operator, item in zip(report["operators"], found.operators, strict=True):
             for state in operator["states"]:
                 state["changes"] = shown.get((item.operator_id, state["state"]), [])
-        json.dump(report, sys.stdout, ensure_ascii=False, indent=2)
-        print()
+        print_json(report)
         return
-    from stateproc.cli.terminal import show
-
     show(diff_view(found, shown, (left.kind, right.kind), summary=arguments.summary))
 
 
