@@ -65,21 +65,8 @@ def source_positions(operators: Iterable[Operator]) -> Iterator[dict[str, Any]]:
     """
     for operator in operators:
         for found in _of_operator(operator):
-            position = found.position
-            yield {
-                "operator": operator.display,
-                "connector": found.connector,
-                "split": position.split,
-                "kind": position.kind,
-                "position": position.position,
-                "phase": position.phase,
-                "stops_at": position.stops_at,
-                "subtask": found.subtask,
-                "topic": position.topic,
-                "partition": position.partition,
-                "offset": position.offset,
-                "stopping_offset": position.stopping_offset,
-            }
+            own = {"operator": operator.display, "connector": found.connector, "subtask": found.subtask}
+            yield {name: own[name] if name in own else getattr(found.position, name) for name in POSITIONS_SCHEMA.names}
 
 
 def positions_table(operators: Iterable[Operator]) -> pa.Table:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stateproc.cli.exit_status import YES, status_of
-from stateproc.cli.progress import elapsing
+from stateproc.cli.progress import counting
 from stateproc.cli.terminal import print_json, show, text_table
 from stateproc.cli.write_output import plan_view, polled, report_view, write_bar
 from stateproc.errors import InvalidOption, SnapshotError
@@ -88,7 +88,7 @@ def run_progress(phase: str, run: PreparedRun, engine: str) -> Iterator[None]:
         return written_bytes(run) if phase == "write" else 0
 
     if sys.stderr.isatty():
-        shown = write_bar(f"{what} {run.target}") if phase == "write" else elapsing(what)
+        shown = write_bar(f"{what} {run.target}") if phase == "write" else counting(what)
         with shown if engine == LOCAL else nullcontext():
             yield
         return
@@ -128,13 +128,7 @@ _HEADLINES = {
 def run_view(
     report: RunReport, plan: SavepointPlan | None = None, written: WriteReport | None = None
 ) -> RenderableType:
-    """Return the result of a run: inputs, plan or what was written, checks, warnings.
-
-    Args:
-        report: The report.
-        plan: The plan of the savepoint.
-        written: What was written; None if nothing was.
-    """
+    """Return the result of a run: inputs, plan or what was written, checks, warnings."""
     parts: list[RenderableType] = [
         Text(f"{report.job} (run {report.run_id}): {_headline(report)}", style="bold"),
         Text(f"target: {report.target}"),
