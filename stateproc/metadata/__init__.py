@@ -12,7 +12,7 @@ from stateproc.metadata.snapshot import (
     SubtaskState,
 )
 from stateproc.metadata.snapshot_kind import flink_version_range, snapshot_kind
-from stateproc.metadata.walk import StreamUse, file_bytes, walk_stream_handles
+from stateproc.metadata.walk import file_bytes, walk_stream_handles
 
 __all__ = [
     "CHECKPOINT_ID_BYTES",
@@ -20,7 +20,6 @@ __all__ = [
     "MasterState",
     "OperatorEntry",
     "SnapshotMetadata",
-    "StreamUse",
     "SubtaskState",
     "file_bytes",
     "flink_version_range",
