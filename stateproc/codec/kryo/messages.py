@@ -22,10 +22,6 @@ _THRIFT_SIZES = {2: 1, 3: 1, 4: 8, 6: 2, 8: 4, 10: 8}
 """Thrift's type → bytes of a value: bool, byte, double, i16, i32, i64."""
 
 
-def _protobuf(w: Walker, type_: FieldType) -> bytes | KryoMessage:
-    return _of_class(w, type_.name, w.data.varint())
-
-
 def _nullable_protobuf(w: Walker, type_: FieldType) -> bytes | KryoMessage | None:
     length = w.data.varint()
     return None if length == 0 else _of_class(w, type_.name, length - 1)
@@ -111,7 +107,7 @@ def is_protobuf(data: bytes) -> bool:
 
 CHILL_PROTOBUF = "com.twitter.chill.protobuf.ProtobufSerializer"
 PROTOBUF_SERIALIZERS: dict[str, Body] = {
-    CHILL_PROTOBUF: _protobuf,
+    CHILL_PROTOBUF: lambda w, type_: _of_class(w, type_.name, w.data.varint()),
     "de.javakaffee.kryoserializers.protobuf.ProtobufSerializer": _nullable_protobuf,
 }
 MESSAGE_SERIALIZERS: dict[str, Body] = {

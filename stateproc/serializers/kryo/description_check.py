@@ -51,12 +51,7 @@ def candidates(classes: Mapping[str, UserClass]) -> list[UserClass]:
 
 
 def missing_enclosing_object(data: bytes, setting: KryoSetting) -> tuple[str, str] | None:
-    """Return message and advice if a value fits once enclosing objects are added to descriptions.
-
-    Args:
-        data: The value, whole.
-        setting: The setting that it does not fit.
-    """
+    """Return message and advice if a value fits once enclosing objects are added to descriptions."""
     if setting.version >= 5 or _fits_with_outer(data, setting, (), ""):
         return None
     found = candidates(setting.classes)
