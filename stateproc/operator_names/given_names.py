@@ -51,12 +51,7 @@ class GivenNames:
     vertices: Mapping[str, str] = field(default_factory=dict)
 
     def unmatched(self, ids: Iterable[str], names: Iterable[str | None]) -> list[str]:
-        """Return the listed uids, and the files, that name none of these operators.
-
-        Args:
-            ids: The operators' ids.
-            names: Uids and names in ``_metadata``.
-        """
+        """Return the listed uids, and the files, that name none of these operators."""
         known, named = set(ids), set(names)
         missing = [
             uid
@@ -68,10 +63,6 @@ class GivenNames:
 
 def given_names(uids: Iterable[str], storage_options: Mapping[str, Any] | None = None) -> GivenNames:
     """Collect uids; each that begins with ``@`` is the path of a file.
-
-    Args:
-        uids: Uids and paths.
-        storage_options: Of the file system of paths that are URIs.
 
     Raises:
         InvalidOption: A file cannot be read, is too large, or is neither text nor JSON.

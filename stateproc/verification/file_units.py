@@ -39,10 +39,7 @@ def operator_state_units(
 ) -> Iterator[VerificationUnit | Finding]:
     """Plan reading the operator states, each subtask's copy of broadcast states included.
 
-    Args:
-        operator: The operator.
-        position: Its position among those that are verified.
-        wanted: Only these states; all if empty.
+    ``wanted``: only these states; all if empty.
     """
     for error in operator.unreadable_operator_files:
         yield problem_of(error, operator.display)

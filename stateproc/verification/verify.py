@@ -152,8 +152,7 @@ class VerificationRun:
     def run(self, advance: Advance = _ignored) -> Verification:
         """Read everything, in parallel threads and bounded memory.
 
-        Args:
-            advance: Called with numbers of bytes as they have been read.
+        ``advance`` is called with numbers of bytes as they have been read.
         """
         read = read_in_order(self._units, _read, self._threads, at_once=True, size_of=lambda _: 0)
         for unit, findings in read:

@@ -107,10 +107,7 @@ def open_slices(frame: Any, slices: Slices | Windows, watermark: int | None, key
 def slice_timers(rows: Any, slices: Slices | Windows, watermark: int | None) -> Any:
     """Return the timers of open slices or windows: rows of keys, namespaces and times, each once.
 
-    Args:
-        rows: Rows with the columns of keys and namespaces.
-        slices: What slices or windows there are.
-        watermark: The watermark in milliseconds; None for none.
+    The watermark is in milliseconds.
 
     Raises:
         InvalidOption: Windows that overlap, by keys of types that Arrow does not group by.

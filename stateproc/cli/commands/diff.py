@@ -118,9 +118,7 @@ def _texts(values: list[str | None]) -> pa.Array:
 def shown_changes(batch: pa.RecordBatch, limit: int) -> list[dict[str, Any]]:
     """Return the first changes of a batch: ``change``, the columns of the key, and the value ``before`` and ``after``.
 
-    Args:
-        batch: Changed rows of a state.
-        limit: At most so many changes; an update is one.
+    An update counts as one.
     """
     rows = batch.slice(0, 2 * limit)
     names = [name for name in rows.schema.names if name != CHANGE_TYPE]
@@ -252,14 +250,7 @@ def diff_view(
     *,
     summary: bool = False,
 ) -> Group:
-    """Return a comparison as something that rich can print.
-
-    Args:
-        found: The comparison.
-        shown: The changes to be shown, by operator id and state.
-        kinds: What the two snapshots are.
-        summary: One line per operator.
-    """
+    """Return a comparison as something that rich can print. ``summary``: one line per operator."""
     parts: list[RenderableType] = [
         Text.assemble(("- ", "red"), (kinds[0], "dim"), f"  {found.left}"),
         Text.assemble(("+ ", "green"), (kinds[1], "dim"), f"  {found.right}"),

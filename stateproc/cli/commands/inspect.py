@@ -116,10 +116,7 @@ _HASHES = (
 def snapshot_view(report: dict[str, Any], *, summary: bool = False, fold: bool = True) -> Group:
     """Return the report as something that rich can print: operators and states with the most bytes first.
 
-    Args:
-        report: The report of ``inspect``.
-        summary: One line per operator.
-        fold: Operators without state share one line.
+    ``summary``: one line per operator; ``fold``: those without state share one.
     """
     operators = by_size(report["operators"])
     stateless = [operator for operator in operators if is_stateless(operator)] if fold else []

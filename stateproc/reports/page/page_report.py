@@ -57,15 +57,7 @@ def page_report(
     *,
     scan: bool,
 ) -> PageReport:
-    """Complete the report of ``inspect``.
-
-    Args:
-        snapshot: The snapshot.
-        operators: The operators that ``inspect`` reports on.
-        inspect: That report.
-        times: The times in their states.
-        scan: Whether any number of RocksDB tables is opened.
-    """
+    """Complete the report of ``inspect``. ``scan``: open any number of RocksDB tables."""
     notes: list[str] = []
     return PageReport(
         inspect=inspect,
