@@ -18,13 +18,7 @@ from stateproc.model.session_windows import SQL_RETRACTED
 from stateproc.options import open_arguments, parse_options
 from stateproc.options.definition import option_texts
 from stateproc.query_plans.aggregate_conversion import aggregate_conversion, state_of
-from stateproc.query_plans.deduplication import (
-    DEDUPLICATED_STATE,
-    EMITTED_STATE,
-    keeps_keys_only,
-    keeps_no_rows,
-    waits,
-)
+from stateproc.query_plans.deduplication import DEDUPLICATED_STATE, EMITTED_STATE, keeps_keys_only, keeps_no_rows, waits
 from stateproc.query_plans.join_types import partner_changes
 from stateproc.query_plans.plan_comparison import TimeToLive
 from stateproc.query_plans.plan_conditions import filtered_out

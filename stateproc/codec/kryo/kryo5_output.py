@@ -12,14 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import NoReturn, TypeAlias
 
 from stateproc.codec.kryo import collections, scalars, times
-from stateproc.codec.kryo.classes import (
-    BY_NAME,
-    ID_BIAS,
-    PRIMITIVE_IDS,
-    REGISTRAR_BASE,
-    REGISTRAR_IDS,
-    USER_BASE,
-)
+from stateproc.codec.kryo.classes import BY_NAME, ID_BIAS, PRIMITIVE_IDS, REGISTRAR_BASE, REGISTRAR_IDS, USER_BASE
 from stateproc.codec.kryo.library_serializers import FIELD_SERIALIZERS
 from stateproc.codec.kryo.messages import MESSAGE_SERIALIZERS
 from stateproc.codec.kryo.primitives import KryoInput
