@@ -14,8 +14,6 @@ from rich.console import Console, RenderableType
 from rich.segment import Segment, Segments
 from rich.table import Table
 
-from stateproc.html.units import human_bytes as human_bytes
-
 _PIPED_WIDTH = 140
 
 
