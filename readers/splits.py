@@ -277,9 +277,6 @@ class PairScan(Protocol):
 
         Entries of both files that are not yielded have the same bytes.
 
-        Args:
-            key_groups: Key groups that both files have.
-
         Raises:
             CorruptSnapshot, MissingFile, UnsupportedSnapshot: A file cannot be read.
         """

@@ -77,10 +77,7 @@ def timer_services(
 ) -> tuple[TimerService, ...]:
     """Return the services of the first key group that contains timers; () if the raw state is not timers.
 
-    Args:
-        source: The raw keyed file.
-        ranges: Its key groups.
-        largest: Bytes of the largest key group that can be read.
+    ``largest``: bytes of the largest key group that can be read.
 
     Raises:
         UnsupportedSnapshot: A key group with timers is larger, or of an unknown version.
@@ -247,10 +244,7 @@ def open_raw_timers(
 ) -> RawTimers | None:
     """Return the timers in a raw keyed handle; None if it contains something else.
 
-    Args:
-        handle: The raw keyed handle of a subtask.
-        location: The snapshot.
-        largest: Bytes of the largest key group that can be read.
+    ``largest``: bytes of the largest key group that can be read.
 
     Raises:
         CorruptSnapshot, MissingFile: The file cannot be read.

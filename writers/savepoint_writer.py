@@ -18,13 +18,7 @@ from stateproc.model.session_windows import SQL_RETRACTED
 from stateproc.options import open_arguments, parse_options
 from stateproc.options.definition import option_texts
 from stateproc.query_plans.aggregate_conversion import aggregate_conversion, state_of
-from stateproc.query_plans.deduplication import (
-    DEDUPLICATED_STATE,
-    EMITTED_STATE,
-    keeps_keys_only,
-    keeps_no_rows,
-    waits,
-)
+from stateproc.query_plans.deduplication import DEDUPLICATED_STATE, EMITTED_STATE, keeps_keys_only, keeps_no_rows, waits
 from stateproc.query_plans.join_types import partner_changes
 from stateproc.query_plans.plan_comparison import TimeToLive
 from stateproc.query_plans.plan_conditions import filtered_out
@@ -48,7 +42,7 @@ from stateproc.serializers.table.serializers import RowData
 from stateproc.snapshot.opening import open
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage.uris import absolute
-from stateproc.types.files import read_type
+from stateproc.types.text import read_type
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY
 from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap

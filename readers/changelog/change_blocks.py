@@ -123,28 +123,6 @@ def _prefixed(prefixes: Longs, at: Longs, sizes: Longs, out: int, offsets: Longs
 
 
 @exported
-def suffixed(starts: Longs, middles: Longs, ends: Longs, out: int, offsets: Longs) -> None:
-    """Write key and namespace, each followed by its length, as CompositeKeySerializationUtils does where both have
-    any length: lowest byte first, no zeros. starts, middles, ends: addresses. offsets: int64 [n + 1], filled in."""
-    used = np.int64(0)
-    for k in range(len(starts)):
-        offsets[k] = used
-        for part in range(2):
-            begin, end = (starts[k], middles[k]) if part == 0 else (middles[k], ends[k])
-            size = end - begin
-            copy_bytes(out + used, begin, size)
-            used += size
-            left = size
-            while True:
-                store_8(out + used, left & 0xFF)
-                used += 1
-                left >>= 8
-                if left == 0:
-                    break
-    offsets[len(starts)] = used
-
-
-@exported
 def join(at: Longs, sizes: Longs, bounds: Longs, out: int, offsets: Longs) -> None:
     """Join the rows ``bounds[k]`` to ``bounds[k + 1]`` by commas, to ``offsets[k]`` of ``out``."""
     for k in range(len(bounds) - 1):

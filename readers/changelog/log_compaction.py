@@ -16,7 +16,7 @@ from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import offsets_of
 from stateproc.codec.native.jit import copy_bytes, exported, store_8
 from stateproc.errors import UnsupportedSnapshot, Where
-from stateproc.readers.changelog.change_blocks import NO_MARK, equal, joined, numbered, suffixed, write_entries
+from stateproc.readers.changelog.change_blocks import NO_MARK, equal, joined, numbered, write_entries
 from stateproc.readers.changelog.composite_keys import is_ambiguous, null_form, user_key_starts
 from stateproc.readers.changelog.records import (
     HEAD,
@@ -213,13 +213,6 @@ def compacted_entries(
 ) -> Iterator[RawEntries]:
     """Apply changes to materialized entries and yield the resulting entries by key group.
 
-    Args:
-        state: The state.
-        materialized: The entries before the changes.
-        found: The changes.
-        ctx: Settings of layouts.
-        file: The changelog's name, for errors.
-
     Raises:
         CorruptSnapshot: A change is damaged; names file and offset.
         UnsupportedSnapshot: A value can only be computed by the job's function.
@@ -311,13 +304,15 @@ class RowCollector:
         if not is_ambiguous(self._state):
             return found.data.ctypes.data + starts, parts.scope_ends - starts
         base = found.data.ctypes.data
-        return self._suffixed(base + starts, base + parts.key_ends, base + parts.scope_ends)
+        spaces = base + parts.key_ends, parts.scope_ends - parts.key_ends
+        return self._composed(base + starts, parts.key_ends - starts, *spaces)
 
-    def _suffixed(self, starts: Longs, middles: Longs, ends: Longs) -> tuple[Longs, Longs]:
-        """Write keys and namespaces, given by addresses, each followed by its length; return addresses and sizes."""
-        offsets = np.zeros(len(starts) + 1, dtype=np.int64)
-        out = np.empty(int((ends - starts).sum()) + 2 * _SUFFIX * len(starts) + 1, dtype=np.uint8)
-        suffixed(starts, middles, ends, out.ctypes.data, offsets)
+    def _composed(self, key_at: Longs, key_sizes: Longs, space_at: Longs, space_sizes: Longs) -> tuple[Longs, Longs]:
+        """Write composite keys of keys and namespaces, given by address and size; return addresses and sizes."""
+        offsets = np.zeros(len(key_at) + 1, dtype=np.int64)
+        out = np.empty(int((key_sizes + space_sizes).sum()) + 2 * _SUFFIX * len(key_at) + 1, dtype=np.uint8)
+        suffixes = is_ambiguous(self._state)
+        composed(key_at, key_sizes, space_at, space_sizes, suffixes, out.ctypes.data, offsets)
         self._buffers.append(out)
         return out.ctypes.data + offsets[:-1], np.diff(offsets)
 
@@ -330,13 +325,7 @@ class RowCollector:
         rows.does[:] = MERGE
         key_at = found.data.ctypes.data + found.starts[parts.which] + HEAD
         key_sizes = parts.key_ends - found.starts[parts.which] - HEAD
-        space_at, space_sizes = self._blobs(sources)
-        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
-        out = np.empty(int(key_sizes[which].sum() + space_sizes.sum()) + 2 * _SUFFIX * len(rows) + 1, dtype=np.uint8)
-        suffixes = is_ambiguous(self._state)
-        composed(key_at[which], key_sizes[which], space_at, space_sizes, suffixes, out.ctypes.data, offsets)
-        self._buffers.append(out)
-        rows.user_at, rows.user_sizes = out.ctypes.data + offsets[:-1], np.diff(offsets)
+        rows.user_at, rows.user_sizes = self._composed(key_at[which], key_sizes[which], *self._blobs(sources))
         return rows
 
     def _mark_nulls(self, rows: ChangeRows) -> None:

@@ -77,8 +77,7 @@ class Buckets:
     def runs(self, more: int = 0) -> Iterator[list[int]]:
         """Divide the key groups, also those without changes, into ascending runs of about RUN_BYTES.
 
-        Args:
-            more: Bytes that each key group takes beside its changes.
+        ``more``: further bytes of each.
         """
         if self._file is not None:
             self._spill()

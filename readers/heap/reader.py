@@ -357,13 +357,7 @@ def serialized_program(state: StateDescriptor, ctx: LayoutContext) -> EntryProgr
 
 
 def composite_entries(columns: Columns, state: StateDescriptor, file: str) -> RawEntries:
-    """Assemble composite entries; empty lists and maps have none.
-
-    Args:
-        columns: What `serialized_program` produces, and the key groups.
-        state: The state.
-        file: The file's name, for errors.
-    """
+    """Assemble composite entries; empty lists and maps have none."""
     groups = numbers_of(columns[KEY_GROUP])
     values = columns["value"]
     if state.kind.is_queue:

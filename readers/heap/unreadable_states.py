@@ -51,16 +51,7 @@ class HiddenState(UnsupportedSnapshot):
 def hidden_state_error(
     state: str, hiding: str, entries: int, key_group: int, reason: SnapshotError, where: Where
 ) -> HiddenState:
-    """Return the error for a state that is stored after values without known end.
-
-    Args:
-        state: The state that cannot be read.
-        hiding: The state with the values.
-        entries: How many entries of it come first.
-        key_group: The key group.
-        reason: Why the values have no known end.
-        where: Where they begin.
-    """
+    """Return the error for a state that is stored after values without known end."""
     before = counted(entries, "entry", "entries")
     return HiddenState(
         f"state '{state}' cannot be found: it is stored after {before} of state '{hiding}' in key group "

@@ -2,7 +2,6 @@
 
 from stateproc.readers.rocksdb.database import (
     DatabaseFile,
-    RocksDbDatabase,
     column_families,
     database_files,
     family_files,
@@ -15,7 +14,6 @@ from stateproc.readers.rocksdb.table import open_table, table_properties
 
 __all__ = [
     "DatabaseFile",
-    "RocksDbDatabase",
     "RocksDbSplit",
     "StateStatistics",
     "TableStatistics",

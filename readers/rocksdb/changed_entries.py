@@ -251,9 +251,7 @@ class TableBlocks:
     def reads(self, limit: int, positions: Longs | None = None) -> Iterator[Callable[[], Iterable[RunBlocks]]]:
         """Yield what reads the blocks, ``limit`` stored bytes at a time, in ascending order.
 
-        Args:
-            limit: Stored bytes.
-            positions: Which blocks of the index; None means all.
+        ``positions``: which blocks of the index; None for all.
 
         What it yields raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
         """

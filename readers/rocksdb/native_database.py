@@ -94,10 +94,6 @@ def native_database(files: Sequence[DatabaseFile], states: Sequence[str]) -> Ite
 
     Local tables are linked into a temporary directory; other files are copied there.
 
-    Args:
-        files: The database's files.
-        states: The states whose column families are opened.
-
     Raises:
         NotOpened: RocksDB does not accept the files.
         MissingFile, CorruptSnapshot: A file is gone or shorter than its handle says.

@@ -10,7 +10,7 @@ from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from stateproc.cli.terminal import bar, sparkline
+from stateproc.cli.terminal import bar, sparkline, text_table
 from stateproc.html.units import counted, human_bytes
 
 _ACTION_COLORS = {"added": "green", "replaced": "yellow", "changed": "yellow", "carried over": "dim", "dropped": "red"}
@@ -24,11 +24,7 @@ def operator_table(action_heading: str, number_headings: Sequence[str], rows: It
         number_headings: The headings of the columns of numbers, which are the last ones.
         rows: The cells of each operator and of its states below it.
     """
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    for name in ("operator, state", action_heading, "changes"):
-        table.add_column(name, overflow="fold")
-    for name in number_headings:
-        table.add_column(name, justify="right")
+    table = text_table("operator, state", action_heading, "changes", numbers=number_headings)
     for row in rows:
         table.add_row(*row)
     return table

@@ -14,10 +14,6 @@ Advance = Callable[[int], None]
 def progress(what: str, total: int) -> Iterator[Advance]:
     """Show a bar while the context is open.
 
-    Args:
-        what: The description.
-        total: Bytes to read.
-
     Yields:
         A function to call with the number of further bytes that are done.
     """
@@ -25,14 +21,7 @@ def progress(what: str, total: int) -> Iterator[Advance]:
         yield lambda _: None
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
     columns = [
         TextColumn("{task.description}"),
@@ -47,12 +36,12 @@ def progress(what: str, total: int) -> Iterator[Advance]:
 
 
 @contextmanager
-def counting(what: str, unit: str) -> Iterator[Advance]:
-    """Show a growing count while the context is open, where the total is not known.
+def counting(what: str, unit: str | None = None) -> Iterator[Advance]:
+    """Show the time that has passed, and a growing count, while the context is open, where the total is not known.
 
     Args:
         what: The description.
-        unit: The name of what is counted, in the plural.
+        unit: The name of what is counted, in the plural; None where nothing is.
 
     Yields:
         A function to call with the number of further units that are done.
@@ -66,7 +55,7 @@ def counting(what: str, unit: str) -> Iterator[Advance]:
     columns = [
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        TextColumn(f"{{task.completed:,}} {unit}"),
+        *([] if unit is None else [TextColumn(f"{{task.completed:,}} {unit}")]),
         TimeElapsedColumn(),
     ]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -75,32 +64,8 @@ def counting(what: str, unit: str) -> Iterator[Advance]:
 
 
 @contextmanager
-def elapsing(what: str, *, shown: bool = True) -> Iterator[None]:
-    """Show the time that has passed, where nothing else is known.
-
-    Args:
-        what: The description.
-        shown: False shows nothing.
-    """
-    if not shown or not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = [SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        bar.add_task(what, total=None)
-        yield
-
-
-@contextmanager
 def logged(logger: logging.Logger) -> Iterator[None]:
-    """Print what is logged about progress while the context is open, unless stderr is a terminal.
-
-    Args:
-        logger: Receives a line from time to time.
-    """
+    """Print what is logged about progress while the context is open, unless stderr is a terminal."""
     if sys.stderr.isatty():
         yield
         return

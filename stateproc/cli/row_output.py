@@ -87,11 +87,6 @@ def temporal_of(arguments: Namespace, format_name: str) -> str:
 def write_scan(scan: FilteredScan, format_name: str, arguments: Namespace) -> None:
     """Write the rows of a scan to stdout or a file, and say on stderr how many a file has.
 
-    Args:
-        scan: The rows.
-        format_name: The format.
-        arguments: ``output``, the file or None, and ``limit``.
-
     Raises:
         SnapshotError: The rows cannot be read, or the file cannot be written.
     """

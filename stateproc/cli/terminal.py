@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+from rich import box
 from rich.console import Console, RenderableType
 from rich.segment import Segment, Segments
-
-from stateproc.html.units import human_bytes as human_bytes
+from rich.table import Table
 
 _PIPED_WIDTH = 140
+
+
+def print_json(value: Any) -> None:
+    """Print a value to stdout as JSON of several lines."""
+    json.dump(value, sys.stdout, ensure_ascii=False, indent=2)
+    print()
+
+
+def text_table(*names: str, numbers: Sequence[str] = (), **options: Any) -> Table:
+    """Return a table with columns of text, which are folded, and after them those of numbers."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", **options)
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for name in numbers:
+        table.add_column(name, justify="right")
+    return table
 
 
 def show(renderable: RenderableType, stream: BinaryIO | None = None) -> None:
@@ -52,6 +69,11 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+def without_controls(text: str, *, keep_lines: bool = False) -> str:
+    """Return text of a snapshot without characters that control a terminal."""
+    return "".join(sign if sign.isprintable() or (keep_lines and sign == "\n") else "�" for sign in text)
+
+
 # Draw bars and sparklines as text.
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -79,6 +101,3 @@ def sparkline(values: Sequence[float], width: int = 64) -> str:
 def _buckets(values: Sequence[float], width: int) -> list[float]:
     n = min(width, len(values))
     return [sum(values[len(values) * i // n : len(values) * (i + 1) // n]) for i in range(n)] if n else []
-
-
-# Show reports and rows on a terminal with rich. Imports stateproc.row_formats.json_values and rich only.

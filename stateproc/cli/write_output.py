@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from argparse import Namespace
@@ -15,6 +14,7 @@ from rich.text import Text
 
 from stateproc.cli.operator_tables import operator_cells, operator_table, restore_notes, state_cells
 from stateproc.cli.progress import logged
+from stateproc.cli.terminal import print_json, show
 from stateproc.errors import InvalidOption, package_for
 from stateproc.html.units import human_bytes
 from stateproc.options import BY_NAME, Interface
@@ -35,11 +35,7 @@ BAR_SECONDS = 0.5
 
 @contextmanager
 def write_bar(what: str) -> Iterator[None]:
-    """Show local writes as bars while the context is open; nothing where there is no terminal.
-
-    Args:
-        what: The description.
-    """
+    """Show local writes as bars while the context is open; nothing where there is no terminal."""
     if not sys.stderr.isatty():
         yield
         return
@@ -83,10 +79,6 @@ def _bar(what: str, progress: WriteProgress) -> Iterator[None]:
 def print_plan_or_report(writer: SavepointWriter, arguments: Namespace) -> None:
     """Print the plan, with ``--plan``; else write the target and print what was written.
 
-    Args:
-        writer: The writer.
-        arguments: Parsed by a parser with ``add_write_arguments``.
-
     Raises:
         SnapshotError: The change is refused, or the write fails.
     """
@@ -109,10 +101,8 @@ def storage_settings(given: list[str]) -> dict[str, Any]:
 
 def _print(arguments: Namespace, values: dict[str, Any], view: Callable[[], RenderableType]) -> None:
     if arguments.json:
-        print(json.dumps(values, indent=2, ensure_ascii=False))
+        print_json(values)
         return
-    from stateproc.cli.terminal import show  # Lazy: only tables need rich.
-
     show(view())
 
 
@@ -122,10 +112,6 @@ def _print(arguments: Namespace, values: dict[str, Any], view: Callable[[], Rend
 @contextmanager
 def chosen_engine(arguments: Namespace, name: str) -> Iterator[SparkSession | None]:
     """Yield the session of ``--engine spark``, or None for the local engine; a session that was started is stopped.
-
-    Args:
-        arguments: Parsed arguments with ``engine`` and ``master``.
-        name: The application's name in Spark's user interface.
 
     Raises:
         InvalidOption: ``--master`` for the local engine.

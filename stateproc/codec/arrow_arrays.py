@@ -364,13 +364,9 @@ def field_of(array: pa.Array, name: str, position: int) -> pa.Array:
 
 
 def values_array(values: npt.NDArray[Any], null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """The Arrow array of numbers or booleans.
+    """The Arrow array of numbers or booleans. ``null``: which rows are null.
 
     pa.array would import pandas, to ask it whether the values are a Series: 0.3 s and 40 MB in every process.
-
-    Args:
-        values: Numbers or booleans in the machine's byte order.
-        null: Which rows are null; None: none.
     """
     valid = None if null is None or not null.any() else pa.py_buffer(np.packbits(~null, bitorder="little"))
     if values.dtype == np.bool_:

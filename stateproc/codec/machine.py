@@ -67,8 +67,7 @@ class Columns:
     def reserve(self, needs: npt.NDArray[np.int64]) -> None:
         """Grow all columns at once that lack capacity, unless together they would be large.
 
-        Args:
-            needs: Further bytes for each column.
+        ``needs``: further bytes for each column.
         """
         wanted = self.table[:, 1] + needs
         if int(np.maximum(wanted, self.table[:, 2]).sum()) <= self.ENOUGH:

@@ -6,12 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stateproc.compatibility.claim_rules import check_claim_mode, claim_cautions, claim_obstacle
-from stateproc.compatibility.declared_job import (
-    DeclaredOperator,
-    DeclaredState,
-    declared_operators,
-    same_job_on,
-)
+from stateproc.compatibility.declared_job import DeclaredOperator, DeclaredState, declared_operators, same_job_on
 from stateproc.compatibility.expected_job import as_stored
 from stateproc.compatibility.job_graph import JobVertex, with_job_graph
 from stateproc.compatibility.planned_job import moved_operators, planned_operators
@@ -19,14 +14,7 @@ from stateproc.compatibility.source_rules import source_obstacle
 from stateproc.compatibility.state_rules import Finding, check_keys, check_state, check_unknown_keys, fix_of_keys
 from stateproc.compatibility.storage_rules import backend_obstacle, check_backend, operator_obstacle, snapshot_obstacle
 from stateproc.compatibility.value_comparison import rows_differ
-from stateproc.compatibility.verdicts import (
-    RESTORED,
-    CompatibilityCheck,
-    OperatorCheck,
-    StateCheck,
-    Verdict,
-    worst,
-)
+from stateproc.compatibility.verdicts import RESTORED, CompatibilityCheck, OperatorCheck, StateCheck, Verdict, worst
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.flink_versions import FIRST, Release, release
 from stateproc.keygroups.ranges import default_max_parallelism

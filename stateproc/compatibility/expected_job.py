@@ -65,15 +65,7 @@ def _error_at(path: Path, problem: str, advice: str | None = None) -> InvalidOpt
 
 
 def expected_operators(value: Any, error: ErrorAt = _error_at) -> tuple[DeclaredOperator, ...]:
-    """Return the operators that a job declares.
-
-    Args:
-        value: ``{"operators": [...]}``, as above.
-        error: makes errors.
-
-    Raises:
-        InvalidOption: A part is missing, unknown, or no type.
-    """
+    """Return the operators that a job declares. Raises InvalidOption if a part is missing, unknown, or no type."""
     if not isinstance(value, Mapping) or set(value) != {"operators"} or not isinstance(value["operators"], list):
         raise error((), "the states of a job are not a list of operators", "write operators: [{uid: …, states: […]}]")
     return tuple(_operator(item, ("operators", n), error) for n, item in enumerate(value["operators"]))

@@ -9,15 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from stateproc.compatibility.declared_job import (
-    KEY,
-    KEYED,
-    NAMESPACE,
-    TIMERS,
-    VALUE,
-    DeclaredOperator,
-    DeclaredState,
-)
+from stateproc.compatibility.declared_job import KEY, KEYED, NAMESPACE, TIMERS, VALUE, DeclaredOperator, DeclaredState
 from stateproc.compatibility.expected_job import as_stored, stored_serializers
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
 from stateproc.keygroups.operator_ids import operator_id

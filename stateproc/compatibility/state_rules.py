@@ -11,26 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 
-from stateproc.compatibility.declared_job import (
-    BROADCAST,
-    MAP_KEY,
-    NAMESPACE,
-    TIMERS,
-    VALUE,
-    DeclaredState,
-)
+from stateproc.compatibility.declared_job import BROADCAST, MAP_KEY, NAMESPACE, TIMERS, VALUE, DeclaredState
 from stateproc.compatibility.verdicts import StateCheck, Verdict
 from stateproc.serializers import Serializer
 from stateproc.serializers.avro.serializer import Avro
-from stateproc.serializers.compatibility import (
-    Answer,
-    Comparison,
-    Compatibility,
-    Effect,
-    Note,
-    resolve,
-    resolve_stored,
-)
+from stateproc.serializers.compatibility import Answer, Comparison, Compatibility, Effect, Note, resolve, resolve_stored
 from stateproc.serializers.flinkx.scala_api import has_scala_api
 from stateproc.serializers.java.collections import ListOf, MapOf
 from stateproc.serializers.java.scalars import Scalar

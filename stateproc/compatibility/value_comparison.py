@@ -18,11 +18,6 @@ from stateproc.model.state import State
 def rows_differ(operator: Operator, state: State, kryo: int) -> str | None:
     """Return how rows differ that another Kryo reads; None if all are the same.
 
-    Args:
-        operator: The operator.
-        state: One of its states, as it was written.
-        kryo: The version of Kryo that is to read it.
-
     Raises:
         SnapshotError: The state cannot be read as it was written.
     """

@@ -56,6 +56,7 @@ from stateproc.connectors.structures import (
     optional,
     record,
     sized,
+    versioned,
 )
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
 from stateproc.wire.cursor import Cursor
@@ -260,20 +261,9 @@ class _Family:
 
 
 def _by_split_version(layouts: Mapping[int, Structure]) -> Structure:
-    def read(cursor: Cursor) -> FormatRow:
-        at = cursor.pos
-        version = cursor.i32()
-        if version not in layouts:
-            cursor.corrupt(f"splits of version {version}", at=at)
-        return {"split_version": version, **layouts[version].read(cursor)}
-
-    def write(out: Output, row: FormatRow) -> None:
-        out.i32(row["split_version"])
-        layouts[row["split_version"]].write(out, row)
-
     # The newest splits have all columns.
-    columns = layouts[max(layouts)].arrow_type
-    return Structure(pa.struct([("split_version", pa.int32()), *columns]), read, write, 8)
+    columns = pa.struct([("split_version", pa.int32()), *layouts[max(layouts)].arrow_type])
+    return versioned(layouts, "splits", columns, name="split_version")
 
 
 def _named(row: FormatRow) -> str | None:

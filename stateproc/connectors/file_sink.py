@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -35,7 +36,6 @@ from stateproc.connectors.structures import (
     UTF,
     Part,
     Structure,
-    checked,
     column,
     computed,
     constant,
@@ -47,6 +47,7 @@ from stateproc.connectors.structures import (
     record,
     sized,
     text,
+    versioned,
 )
 from stateproc.errors import CorruptSnapshot
 from stateproc.wire.cursor import Cursor
@@ -67,41 +68,18 @@ def _magic(number: int) -> Part:
 def versioned_structure(versions: Mapping[int, Structure]) -> Structure:
     """Describe i32 version, bytes32 of a record in that version, which the row keeps as ``_version``."""
     filled = {version: sized(of) for version, of in versions.items()}
-    number = checked(I32, lambda value: value in versions, "a known version")
-
-    def read(cursor: Cursor) -> FormatRow:
-        version = number.read(cursor)
-        return {"_version": version, **filled[version].read(cursor)}
-
-    def write(out: Output, row: FormatRow) -> None:
-        out.i32(row["_version"])
-        filled[row["_version"]].write(out, row)
-
-    columns = pa.struct([])
-    for of in versions.values():
-        columns = merged(columns, of.arrow_type)
-    return Structure(columns, read, write, 8)
+    return versioned(filled, "a state", _columns_of(versions), name="_version")
 
 
 def _versioned_list(versions: Mapping[int, Structure]) -> Structure:
     """Describe i32 version, i32 n, n x bytes32 of a record in that version; the rows keep it as ``_version``."""
     filled = {version: listed(sized(of)) for version, of in versions.items()}
+    columns = pa.struct([("items", pa.list_(_columns_of(versions)))])
+    return versioned(filled, "states", columns, name="_version", value="items")
 
-    def read(cursor: Cursor) -> FormatRow:
-        at = cursor.pos
-        version = cursor.i32()
-        if version not in filled:
-            cursor.corrupt(f"version {version}", at=at)
-        return {"_version": version, "items": filled[version].read(cursor)}
 
-    def write(out: Output, row: FormatRow) -> None:
-        out.i32(row["_version"])
-        filled[row["_version"]].write(out, row["items"])
-
-    columns = pa.struct([])
-    for of in versions.values():
-        columns = merged(columns, of.arrow_type)
-    return Structure(pa.struct([("items", pa.list_(columns))]), read, write, 8)
+def _columns_of(versions: Mapping[int, Structure]) -> pa.DataType:
+    return reduce(merged, (of.arrow_type for of in versions.values()))
 
 
 def _part_files(magic: int, *described: Part) -> dict[int, Structure]:

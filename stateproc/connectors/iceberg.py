@@ -49,11 +49,11 @@ from stateproc.connectors.structures import (
     record,
     rest,
     sized,
+    versioned,
 )
 from stateproc.errors import SnapshotError
 from stateproc.wire.cursor import Cursor
 from stateproc.wire.java_stream import JavaArray, JavaObject
-from stateproc.wire.output import Output
 
 _MANIFEST_HEADER = b"\xc2\x01"
 _MANIFEST_TYPE = pa.struct(
@@ -294,20 +294,9 @@ def _pending_splits() -> Structure:
         version: listed(record(column("split", sized(split)), column("status", status)))
         for version, split in _SPLITS.items()
     }
-
-    def read(cursor: Cursor) -> FormatRow:
-        at = cursor.pos
-        version = cursor.i32()
-        if version not in layouts:
-            cursor.corrupt(f"splits of version {version}", at=at)
-        return {"split_version": version, "splits": layouts[version].read(cursor)}
-
-    def write(out: Output, row: FormatRow) -> None:
-        out.i32(row["split_version"])
-        layouts[row["split_version"]].write(out, row["splits"])
-
     item = pa.struct([("split", SPLIT.arrow_type), ("status", pa.string())])
-    return Structure(pa.struct([("split_version", pa.int32()), ("splits", pa.list_(item))]), read, write, 8)
+    columns = pa.struct([("split_version", pa.int32()), ("splits", pa.list_(item))])
+    return versioned(layouts, "splits", columns, name="split_version", value="splits")
 
 
 def _of(name: str) -> Callable[[FormatRow], Any]:

@@ -47,10 +47,10 @@ from stateproc.connectors.structures import (
     record,
     rest,
     sized,
+    versioned,
 )
 from stateproc.errors import CorruptSnapshot
 from stateproc.wire.cursor import Cursor
-from stateproc.wire.output import Output
 
 _SLOT, _FIRST_SLOT, _LEAST_ROW = 8, 8, 32
 _INLINE = 0x80
@@ -112,21 +112,9 @@ def _message(version: int) -> Structure:
 
 def _messages() -> Structure:
     layouts = ByVersion(MESSAGE_VERSIONS, lambda version: listed(_message(version)))
-
-    def read(cursor: Cursor) -> FormatRow:
-        at = cursor.pos
-        version = cursor.i32()
-        if version not in layouts:
-            cursor.corrupt(f"commit messages of version {version}", at=at)
-        return {"version": version, "messages": layouts[version].read(cursor)}
-
-    def write(out: Output, row: FormatRow) -> None:
-        out.i32(row["version"])
-        layouts[row["version"]].write(out, row["messages"])
-
     # The newest messages have all columns.
-    columns = layouts[max(layouts)].arrow_type
-    return Structure(pa.struct([("version", pa.int32()), ("messages", columns)]), read, write, 8)
+    columns = pa.struct([("version", pa.int32()), ("messages", layouts[max(layouts)].arrow_type)])
+    return versioned(layouts, "commit messages", columns, value="messages")
 
 
 _LOG_OFFSETS = column("log_offsets", listed(record(column("bucket", I32), column("offset", I64))))

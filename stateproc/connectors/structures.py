@@ -350,6 +350,39 @@ def record(*parts: Part) -> Structure:
     return Structure(pa.struct(fields), read, write, sum(part.smallest for part in parts))
 
 
+def versioned(
+    layouts: Mapping[int, Structure],
+    what: str,
+    columns: pa.DataType,
+    *,
+    name: str = "version",
+    value: str | None = None,
+) -> Structure:
+    """Describe a value after the i32 version of its layout, which is in the row under ``name``.
+
+    Args:
+        layouts: Version → layout.
+        what: What the versions are of, for errors.
+        columns: The columns.
+        name: The key of the version in the row; a column only if it is one of ``columns``.
+        value: The column of the value; None where that is a row, whose columns are those beside the version.
+    """
+
+    def read(cursor: Cursor) -> Row:
+        at = cursor.pos
+        version = cursor.i32()
+        if version not in layouts:
+            cursor.corrupt(f"{what} of version {version}", at=at)
+        found = layouts[version].read(cursor)
+        return {name: version, **(found if value is None else {value: found})}
+
+    def write(out: Output, row: Row) -> None:
+        out.i32(row[name])
+        layouts[row[name]].write(out, row if value is None else row[value])
+
+    return Structure(columns, read, write, 8)
+
+
 def merged_fields(left: Sequence[pa.Field], right: Sequence[pa.Field]) -> list[pa.Field]:
     """Return the columns of both; those that both have are merged."""
     found = {field.name: field for field in left}

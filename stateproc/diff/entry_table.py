@@ -249,11 +249,7 @@ class EntryTable:
         return entries_of_chunk(found.packed())
 
     def packed(self, rows: Longs | None = None) -> RawEntries:
-        """Copy entries into one buffer.
-
-        Args:
-            rows: Which ones, in this order; None: all.
-        """
+        """Copy entries into one buffer. ``rows``: which ones, in this order; None: all."""
         table = self.table if rows is None else np.ascontiguousarray(self.table[:, rows])
         groups = self.key_groups if rows is None else self.key_groups[rows]
         data, ranges = _copied(table)

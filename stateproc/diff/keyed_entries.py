@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,7 @@ from stateproc.diff.key_group_units import KeyGroupUnit
 from stateproc.diff.row_identity import cut_rows
 from stateproc.errors import SnapshotError
 from stateproc.model.keyed_state import KeyedState
+from stateproc.model.state import State
 from stateproc.readers.entry_decoder import Report, decode_entries
 from stateproc.readers.entry_programs import with_opaque_values
 from stateproc.readers.raw_entries import RawEntries
@@ -216,17 +217,16 @@ BUCKETS = range(_BUCKETS)
 _TTL_BYTES = 8
 KeyedViews: TypeAlias = "tuple[KeyedState | None, KeyedState | None]"
 """A state in the first snapshot and in the second one."""
+Views = TypeVar("Views", bound="tuple[State | None, State | None]")
 
 
-class KeyedEntriesComparison:
-    """Compares a keyed state of two snapshots.
+class ComparedStates(Generic[Views]):
+    """A state of two snapshots whose rows have keys.
 
     Args:
         views: The state in both snapshots, see ``exact_view``; None where a snapshot has none.
         form: What the rows are.
         shown: The views whose rows show what changed, where these are others.
-        by_bytes: Values cannot be decoded: entries whose bytes differ are different.
-        count_all: Whether entries are read and counted that are known to be equal.
 
     Attributes:
         schema: The columns of rows, without ``_change_type``.
@@ -234,6 +234,28 @@ class KeyedEntriesComparison:
     Raises:
         NotComparable: The types of keys or values have nothing in common.
         SnapshotError: The types of a state are not known.
+    """
+
+    def __init__(self, views: Views, form: RowForm, shown: Views | None = None) -> None:
+        self._views, self._form, self._shown = views, form, shown
+        self._schema = self._schema_of(views)
+        self.schema = self._schema if shown is None else self._schema_of(shown)
+        self._keys = [name for name in KEY_COLUMNS if name in self._schema.names]
+        skipped = {*UNIDENTIFYING, *self._keys, *(() if form.times else (LAST_ACCESS,))}
+        self._values = [name for name in self._schema.names if name not in skipped]
+
+    def _schema_of(self, views: Views) -> pa.Schema:
+        return common_schema(
+            [plain_schema(view.schema(flatten=self._form.is_flat(view))) for view in views if view is not None]
+        )
+
+
+class KeyedEntriesComparison(ComparedStates[KeyedViews]):
+    """Compares a keyed state of two snapshots; further arguments, attributes and errors as for `ComparedStates`.
+
+    Args:
+        by_bytes: Values cannot be decoded: entries whose bytes differ are different.
+        count_all: Whether entries are read and counted that are known to be equal.
     """
 
     def __init__(
@@ -245,19 +267,9 @@ class KeyedEntriesComparison:
         by_bytes: bool = False,
         count_all: bool = False,
     ) -> None:
-        self._views, self._form, self._shown = views, form, shown
+        super().__init__(views, form, shown)
         self._by_bytes, self._count_all = by_bytes, count_all
-        self._schema = self._schema_of(views)
-        self.schema = self._schema if shown is None else self._schema_of(shown)
         self._kryo = {view.operator.options.kryo for view in views if view is not None}
-        self._keys = [name for name in KEY_COLUMNS if name in self._schema.names]
-        skipped = {*UNIDENTIFYING, *self._keys, *(() if form.times else (LAST_ACCESS,))}
-        self._values = [name for name in self._schema.names if name not in skipped]
-
-    def _schema_of(self, views: KeyedViews) -> pa.Schema:
-        return common_schema(
-            [plain_schema(view.schema(flatten=self._form.is_flat(view))) for view in views if view is not None]
-        )
 
     @cached_property
     def pairs(self) -> FilePairs | None:

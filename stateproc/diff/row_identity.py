@@ -19,12 +19,7 @@ from stateproc.diff.entry_table import joined, place, taken_rows
 
 
 def identity(columns: Sequence[pa.Array], rows: int) -> RowBytes:
-    """Encode rows of several columns.
-
-    Args:
-        columns: The columns.
-        rows: The number of rows, where there may be no column.
-    """
+    """Encode rows of several columns. ``rows``: their number, where there may be no column."""
     if not columns:
         return empty_row_bytes(rows)
     parts = [encoded(column) for column in columns]

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from stateproc.codec.array_types import Longs
 from stateproc.diff.change_rows import (
-    KEY_COLUMNS,
     UNIDENTIFYING,
     ChangeCounts,
     RowSet,
@@ -30,11 +29,10 @@ from stateproc.diff.common_schema import (
     common_schema,
     exact_view,
     one_batch,
-    plain_schema,
 )
 from stateproc.diff.entry_table import Matches
 from stateproc.diff.key_group_units import KeyGroupUnit, aligned_units
-from stateproc.diff.keyed_entries import KeyedEntriesComparison, KeyedViews
+from stateproc.diff.keyed_entries import ComparedStates, KeyedEntriesComparison, KeyedViews
 from stateproc.errors import SnapshotError
 from stateproc.model.keyed_state import KeyedState
 from stateproc.model.operator_state import opened_state
@@ -42,10 +40,10 @@ from stateproc.model.parallel_scan import thread_count, useful_threads
 from stateproc.model.schema_merging import aligned
 from stateproc.model.state import State
 from stateproc.model.timers import TimerState
+from stateproc.readers.splits import Split
 from stateproc.readers.timers import with_service
 from stateproc.serializers import Undecodable
 from stateproc.serializers.core.registry import load_plugins
-from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.storage.concurrency import read_in_order
 
 # Compare states by their decoded rows: timers, window contents of merged sessions, operator states.
@@ -54,31 +52,8 @@ Views: TypeAlias = "tuple[State | None, State | None]"
 """A state in the first snapshot and in the second one."""
 
 
-class RowsComparison:
-    """Compares the rows of two states that are divided by key groups.
-
-    Args:
-        views: The state in both snapshots, see ``exact_view``; None where a snapshot has none.
-        form: What the rows are.
-        shown: The views whose rows show what changed, where these are others.
-
-    Raises:
-        NotComparable: The types of keys or values have nothing in common.
-        SnapshotError: The types of a state are not known.
-    """
-
-    def __init__(self, views: Views, form: RowForm, shown: Views | None = None) -> None:
-        self._views, self._form, self._shown = views, form, shown
-        self._schema = self._schema_of(views)
-        self.schema = self._schema if shown is None else self._schema_of(shown)
-        self._keys = [name for name in KEY_COLUMNS if name in self._schema.names]
-        skipped = {*UNIDENTIFYING, *self._keys, *(() if form.times else (LAST_ACCESS,))}
-        self._values = [name for name in self._schema.names if name not in skipped]
-
-    def _schema_of(self, views: Views) -> pa.Schema:
-        return common_schema(
-            [plain_schema(view.schema(flatten=self._form.is_flat(view))) for view in views if view is not None]
-        )
+class RowsComparison(ComparedStates[Views]):
+    """Compares the rows of two states that are divided by key groups."""
 
     def key_group_bytes(self) -> None:
         """All is read."""
@@ -97,45 +72,28 @@ class RowsComparison:
         yield _changes(left, right, found, rows, unit.bytes)
 
     def _rows(self, view: State | None, key_groups: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
-        splits = [] if view is None else view.splits(flatten=self._form.is_flat(view), key_groups=key_groups)
+        splits = [] if view is None else self._splits(view, key_groups)
         return one_batch((common_rows(batch, schema) for split in splits for batch in split.read()), schema)
 
+    def _splits(self, view: State, key_groups: Sequence[int]) -> Sequence[Split]:
+        return view.splits(flatten=self._form.is_flat(view), key_groups=key_groups)
 
-class OperatorRowsComparison:
-    """Compares an operator state of two snapshots: as a bag of elements, whichever subtasks have them, or as a map.
 
-    Args:
-        views: The state in both snapshots, see ``exact_view``; None where a snapshot has none.
-        form: What the rows are.
-        shown: The views whose rows show what changed, where these are others.
-
-    Raises:
-        NotComparable: The types of elements have nothing in common.
-        SnapshotError: A state cannot be read.
-    """
+class OperatorRowsComparison(RowsComparison):
+    """Compares an operator state of two snapshots: as a bag of elements, whichever subtasks have them, or as a map."""
 
     def __init__(self, views: Views, form: RowForm, shown: Views | None = None) -> None:
-        self._views = views if form.raw else _both_opened(views)
-        self._shown = shown if shown is None or form.raw else _both_opened(shown)
-        self._schema = _schema_of(self._views)
-        self.schema = self._schema if self._shown is None else _schema_of(self._shown)
+        opened = (lambda views: views) if form.raw else _both_opened
+        super().__init__(opened(views), form, None if shown is None else opened(shown))
         names = self._schema.names
         known = next((key for key in _IDENTITIES if set(key) <= set(names)), None)
         rest = [name for name in names if name not in UNIDENTIFYING]
         self._keys = list(known or rest)
         self._values = [name for name in rest if name not in self._keys]
 
-    def key_group_bytes(self) -> None:
-        """All is read."""
-
-    def unit_changes(self, unit: KeyGroupUnit) -> Iterator[UnitChanges]:
-        """Compare all elements. Raises SnapshotError if a file cannot be read."""
-        left, right = (row_set(_rows(view, self._schema), self._keys, self._values) for view in self._views)
-        found, rows = changed_rows(left, right)
-        if rows is not None and self._shown is not None:
-            before, after = (_rows(view, self.schema) for view in self._shown)
-            rows = change_batch(before, after, found)
-        yield _changes(left, right, found, rows, unit.bytes)
+    def _splits(self, view: State, key_groups: Sequence[int]) -> Sequence[Split]:
+        """All elements, which have no key groups."""
+        return view.splits()
 
 
 _IDENTITIES = (("map_key",), ("topic", "partition"), ("split_id",))
@@ -147,15 +105,6 @@ def _both_opened(views: Views) -> Views:
     opened = tuple(None if view is None else opened_state(view) for view in views)
     is_plain = {known is view for view, known in zip(views, opened, strict=True) if view is not None}
     return views if len(is_plain) > 1 else (opened[0], opened[1])
-
-
-def _schema_of(views: Views) -> pa.Schema:
-    return common_schema([plain_schema(view.schema()) for view in views if view is not None])
-
-
-def _rows(view: State | None, schema: pa.Schema) -> pa.RecordBatch:
-    splits = [] if view is None else view.splits()
-    return one_batch((common_rows(batch, schema) for split in splits for batch in split.read()), schema)
 
 
 def _changes(left: RowSet, right: RowSet, found: Matches, rows: pa.RecordBatch | None, size: int) -> UnitChanges:

@@ -91,12 +91,6 @@ def operator_pairs(
 ) -> list[OperatorPair]:
     """Pair operators by their ids, and their states by name.
 
-    Args:
-        left: The first snapshot.
-        right: The second snapshot.
-        uids: Only these operators (uid, hash or name).
-        states: Only states of these names.
-
     Raises:
         NotFound: Neither snapshot has one of these operators or states.
         InvalidOption: Only one of the snapshots was opened with a plan.

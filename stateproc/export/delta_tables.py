@@ -37,12 +37,6 @@ def check_delta_names(schema: pa.Schema) -> None:
 def commit_table(directory: StorePath, state: ExportedState, schema: pa.Schema, partitioned: bool) -> None:
     """Write version 0 of the Delta table that consists of a state's files; nothing if there is a version 0 already.
 
-    Args:
-        directory: The directory of the export.
-        state: The state, all of whose files are complete.
-        schema: The columns of its rows.
-        partitioned: Whether the files are in hive-style folders.
-
     Raises:
         WriteFailed: The log cannot be written.
     """

@@ -20,11 +20,7 @@ def begin(
 ) -> ExportManifest:
     """Return the manifest of the export that is continued, or a new one.
 
-    Args:
-        directory: The directory; it is created.
-        snapshot: What is exported.
-        settings: How.
-        overwrite: Remove the files of another export that is there.
+    ``overwrite``: remove the files of another export.
 
     Raises:
         InvalidOption: The directory contains an export of another snapshot or with other settings, or other files.

@@ -34,12 +34,6 @@ def split_bytes(state: State, threads: int) -> int:
 def file_tasks(state: State, folder: str, size: int, settings: ExportSettings) -> list[FileTask]:
     """Plan the files of a state. The same arguments give the same files.
 
-    Args:
-        state: The state.
-        folder: Its folder, relative to the directory of the export.
-        size: The stored bytes of a file.
-        settings: How the state is exported.
-
     Raises:
         SnapshotError: The state cannot be read.
     """

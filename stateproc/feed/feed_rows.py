@@ -49,11 +49,7 @@ class FeedRows:
     key_groups: frozenset[int] | None = None
 
     def of(self, changed: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield rows in the columns of the feed; fields that they do not have are null.
-
-        Args:
-            changed: Rows with ``_change_type``.
-        """
+        """Yield rows in the columns of the feed; fields that they do not have are null."""
         count, names = len(changed), changed.schema.names
         columns = []
         for field in self.schema:

@@ -4,14 +4,13 @@ A condition is one expression that reads nothing but the row. May import errors,
 Imported only when there is a condition: DuckDB takes 0.08 s to load.
 """
 
-from stateproc.filters.condition import WhereCondition, parse, resolved_path
+from stateproc.filters.condition import parse, resolved_path
 from stateproc.filters.key_predicates import allowed_by, key_groups_in, keys_in
 from stateproc.filters.row_filter import RowExpression, RowFilter
 
 __all__ = [
     "RowExpression",
     "RowFilter",
-    "WhereCondition",
     "allowed_by",
     "key_groups_in",
     "keys_in",

@@ -50,10 +50,6 @@ _SQL_TYPES = (
 def keys_in(where: WhereCondition, key_type: pa.DataType) -> list[Any] | None:
     """Return the keys that rows can have.
 
-    Args:
-        where: The condition.
-        key_type: The Arrow type of the column ``key``.
-
     Returns:
         Keys, with dates, times and bytes as text; None if the condition allows others. Of a struct the condition has
         to determine every field.

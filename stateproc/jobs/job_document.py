@@ -62,10 +62,6 @@ def path_text(path: Path) -> str:
 def parse_document(text: str, name: str | None = None) -> JobDocument:
     """Parse the text of a job file.
 
-    Args:
-        text: YAML or JSON.
-        name: The path that errors show.
-
     Raises:
         InvalidOption: The text is too long, too deep, no YAML, or uses a tag, a merge key or a key twice.
     """

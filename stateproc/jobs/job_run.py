@@ -181,17 +181,9 @@ def execute_job(
     master: str | None = None,
     observe: Observe = lambda phase, run, engine: nullcontext(),
 ) -> JobOutcome:
-    """Run a job as `run_job` does; a failure after the job was loaded is part of the outcome.
+    """Run a job as `run_job` does, with its arguments; a failure after the job was loaded is part of the outcome.
 
-    Args:
-        job: As of `run_job`.
-        spark: As of `run_job`.
-        variables: As of `run_job`.
-        plan: As of `run_job`.
-        allow_hooks: As of `run_job`.
-        engine: As of `run_job`.
-        master: As of `run_job`.
-        observe: Shows the progress of phases.
+    ``observe`` shows the progress of phases.
 
     Raises:
         InvalidOption: The job is not valid.

@@ -32,13 +32,10 @@ _MOST_SECRET_BYTES = 64 << 10
 def resolved(document: JobDocument, given: Mapping[str, str], environment: Mapping[str, str]) -> JobDocument:
     """Return the document with its variables replaced; the section ``variables`` contains their values.
 
+    Those of ``given`` replace them.
+
     ``${run_id}`` stays: it may depend on the resolved job. A value that is one reference gets the type of the
     variable's default: with ``n: 4``, ``parallelism: "${n}"`` is a number, whatever ``given`` contains for it.
-
-    Args:
-        document: The job as it was parsed.
-        given: Values that override those of ``variables``.
-        environment: The environment of the process.
 
     Raises:
         InvalidOption: A reference cannot be parsed, or its environment variable is not set.

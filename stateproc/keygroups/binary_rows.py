@@ -93,10 +93,6 @@ def _plain(column: pa.Array) -> pa.Array:
     return column
 
 
-def _boolean(column: pa.Array, _kind: KeyHash) -> FieldBytes:
-    return FieldBytes(numbers(_cast(column, pa.uint8()), np.uint64))
-
-
 def _decimal(column: pa.Array, kind: KeyHash) -> FieldBytes:
     unscaled = [
         None if v is None else int(v.scaleb(kind.scale, _EXACT))
@@ -148,10 +144,6 @@ def _bytes(column: pa.Array, _kind: KeyHash) -> FieldBytes:
     return FieldBytes(slots, tails)
 
 
-def _uuid(column: pa.Array, kind: KeyHash) -> FieldBytes:
-    return _bytes(uuid_bytes(column), kind)
-
-
 def _inline(item: bytes) -> int:
     return int.from_bytes(item, "little") | (0x80 | len(item)) << 56
 
@@ -164,7 +156,7 @@ def _row(column: pa.Array, kind: KeyHash) -> FieldBytes:
 
 
 FIELD_TYPES: dict[str, Callable[[pa.Array, KeyHash], FieldBytes]] = {
-    "boolean": _boolean,
+    "boolean": lambda column, _kind: FieldBytes(numbers(_cast(column, pa.uint8()), np.uint64)),
     "byte": _fixed(1),
     "short": _fixed(2),
     "int": _fixed(4),
@@ -177,7 +169,7 @@ FIELD_TYPES: dict[str, Callable[[pa.Array, KeyHash], FieldBytes]] = {
     "timestamp": _timestamp,
     "string": _bytes,
     "binary": _bytes,
-    "uuid": _uuid,
+    "uuid": lambda column, kind: _bytes(uuid_bytes(column), kind),
     "rowdata": _row,
 }
 """SQL field kind → its slots and variable part. CHAR is string, intervals are int (months) and long (ms)."""

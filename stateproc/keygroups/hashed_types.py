@@ -165,10 +165,6 @@ def _temporal(serializer: Any, ctx: LayoutContext) -> Hashed | None:
     return None if kind is None else Hashed(KeyHash(kind), _MOMENT, _nullable(_moment))
 
 
-def _uuid(serializer: Any, ctx: LayoutContext) -> Hashed:
-    return Hashed(KeyHash("uuid"), pa.string(), _nullable(_uuid_text))
-
-
 _LEFT_TO_KRYO: dict[str, Serializer] = {
     "java.util.UUID": Uuid(),
     **{f"java.time.{kind.name}": Temporal(kind) for kind in TEMPORAL if not kind.type.startswith("java.")},
@@ -191,10 +187,6 @@ def _big(serializer: Any, ctx: LayoutContext) -> Hashed | None:
 
 def _tuple(serializer: Any, ctx: LayoutContext) -> Hashed | None:
     return _fields("tuple", serializer, ctx) if serializer.class_name.startswith(_JAVA_TUPLES) else None
-
-
-def _row(serializer: Any, ctx: LayoutContext) -> Hashed | None:
-    return _fields("row", serializer, ctx)
 
 
 def _fields(kind: str, serializer: Any, ctx: LayoutContext) -> Hashed | None:
@@ -223,21 +215,17 @@ def _list(serializer: Any, ctx: LayoutContext) -> Hashed | None:
     )
 
 
-def _row_data(serializer: Any, ctx: LayoutContext) -> Hashed | None:
-    return _sql_row(serializer.names, serializer.types, ctx)
-
-
 _BUILDERS: dict[type[Serializer], Callable[[Any, LayoutContext], Hashed | None]] = {
     Scalar: _scalar,
     Temporal: _temporal,
     Big: _big,
     NullableOf: lambda serializer, ctx: hashed(serializer.inner, ctx, inside=True),
     TupleOf: _tuple,
-    RowOf: _row,
+    RowOf: lambda serializer, ctx: _fields("row", serializer, ctx),
     PlainArray: _array,
     ListOf: _list,
-    RowData: _row_data,
-    Uuid: _uuid,
+    RowData: lambda serializer, ctx: _sql_row(serializer.names, serializer.types, ctx),
+    Uuid: lambda serializer, ctx: Hashed(KeyHash("uuid"), pa.string(), _nullable(_uuid_text)),
     Kryo: _kryo,
 }
 

@@ -4,15 +4,9 @@ State file headers are here as well (``backend``). May import wire and serialize
 """
 
 from stateproc.metadata.reader import CHECKPOINT_ID_BYTES, read_checkpoint_id, read_metadata
-from stateproc.metadata.snapshot import (
-    CheckpointProperties,
-    MasterState,
-    OperatorEntry,
-    SnapshotMetadata,
-    SubtaskState,
-)
+from stateproc.metadata.snapshot import CheckpointProperties, MasterState, OperatorEntry, SnapshotMetadata, SubtaskState
 from stateproc.metadata.snapshot_kind import flink_version_range, snapshot_kind
-from stateproc.metadata.walk import StreamUse, file_bytes, walk_stream_handles
+from stateproc.metadata.walk import file_bytes, walk_stream_handles
 
 __all__ = [
     "CHECKPOINT_ID_BYTES",
@@ -20,7 +14,6 @@ __all__ = [
     "MasterState",
     "OperatorEntry",
     "SnapshotMetadata",
-    "StreamUse",
     "SubtaskState",
     "file_bytes",
     "flink_version_range",

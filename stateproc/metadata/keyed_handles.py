@@ -26,8 +26,20 @@ from stateproc.wire.output import Output
 _WITH_ID = frozenset(range(8, 15))
 
 
+class OfKeyGroups:
+    """A handle of the state of some key groups, which follow one another."""
+
+    __slots__ = ()
+    first_key_group: int
+    key_group_count: int
+
+    @property
+    def key_groups(self) -> range:
+        return range(self.first_key_group, self.first_key_group + self.key_group_count)
+
+
 @dataclass(frozen=True, slots=True)
-class IncrementalHandle:
+class IncrementalHandle(OfKeyGroups):
     """Types 5, 11: IncrementalRemoteKeyedStateHandle; RocksDB files by local name, header in ``meta``.
 
     ``offset``: the byte offset of the handle's type byte in ``_metadata``.
@@ -46,17 +58,13 @@ class IncrementalHandle:
     offset: int | None = field(default=None, compare=False, repr=False)
 
     @property
-    def key_groups(self) -> range:
-        return range(self.first_key_group, self.first_key_group + self.key_group_count)
-
-    @property
     def stored_bytes(self) -> int:
         """Return the bytes of the database's files."""
         return sum(stream.size for _, stream in (*self.shared, *self.private))
 
 
 @dataclass(frozen=True, slots=True)
-class InMemoryChangelogHandle:
+class InMemoryChangelogHandle(OfKeyGroups):
     """Type 9, InMemoryChangelogStateHandle: (key group, change) pairs; key group -1 is metadata."""
 
     first_key_group: int
@@ -67,17 +75,13 @@ class InMemoryChangelogHandle:
     handle_id: str
 
     @property
-    def key_groups(self) -> range:
-        return range(self.first_key_group, self.first_key_group + self.key_group_count)
-
-    @property
     def stored_bytes(self) -> int:
         """Return the bytes of the changes."""
         return sum(len(data) for _, data in self.changes)
 
 
 @dataclass(frozen=True, slots=True)
-class FileChangelogHandle:
+class FileChangelogHandle(OfKeyGroups):
     """Types 10, 13: ChangelogStateHandleStreamImpl; a segment is (offset in the plain content, file)."""
 
     type_byte: int
@@ -90,17 +94,13 @@ class FileChangelogHandle:
     storage: str | None = None
 
     @property
-    def key_groups(self) -> range:
-        return range(self.first_key_group, self.first_key_group + self.key_group_count)
-
-    @property
     def stored_bytes(self) -> int:
         """Return the bytes of the segments; 0 where the handle does not contain their size."""
         return max(self.size, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class ChangelogHandle:
+class ChangelogHandle(OfKeyGroups):
     """Types 8, 14: ChangelogStateBackendHandle; the inner backend's materialized handles and the log written since."""
 
     type_byte: int
@@ -112,10 +112,6 @@ class ChangelogHandle:
     materialization_id: int
     checkpoint_id: int | None
     handle_id: str
-
-    @property
-    def key_groups(self) -> range:
-        return range(self.first_key_group, self.first_key_group + self.key_group_count)
 
     @property
     def stored_bytes(self) -> int:
@@ -328,8 +324,6 @@ def _write_file_changelog(out: Output, handle: FileChangelogHandle) -> None:
     out.i64(handle.checkpointed_size)
 
 
-def _write_key_group_range(
-    out: Output, handle: IncrementalHandle | InMemoryChangelogHandle | FileChangelogHandle | ChangelogHandle
-) -> None:
+def _write_key_group_range(out: Output, handle: OfKeyGroups) -> None:
     out.i32(handle.first_key_group)
     out.i32(handle.key_group_count)

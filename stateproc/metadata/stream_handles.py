@@ -242,14 +242,6 @@ _SCOPES: tuple[Literal["EXCLUSIVE", "SHARED"], ...] = ("EXCLUSIVE", "SHARED")
 """CheckpointedStateScope by ordinal."""
 
 
-def _null(cursor: Cursor) -> None:
-    return None
-
-
-def _byte_stream(cursor: Cursor) -> ByteStreamHandle:
-    return ByteStreamHandle(name=cursor.utf(), data=cursor.bytes32())
-
-
 def _file(cursor: Cursor) -> FileHandle:
     offset = cursor.offset - 1
     size = size_of(cursor, "file size")
@@ -278,10 +270,6 @@ def _segment(cursor: Cursor) -> SegmentHandle:
     )
 
 
-def _empty_segment(cursor: Cursor) -> EmptySegmentHandle:
-    return EmptySegmentHandle()
-
-
 def _key_groups(cursor: Cursor) -> KeyGroupsHandle:
     """Type 3 is a keyed handle that Flink accepts as a stream as well."""
     cursor.nested("stream handles")
@@ -291,11 +279,11 @@ def _key_groups(cursor: Cursor) -> KeyGroupsHandle:
 
 
 STREAM_READERS: dict[int, Callable[[Cursor], StreamHandle | None]] = {
-    0: _null,
-    1: _byte_stream,
+    0: lambda cursor: None,
+    1: lambda cursor: ByteStreamHandle(name=cursor.utf(), data=cursor.bytes32()),
     _FILE_TYPE: _file,
     3: _key_groups,
     6: _relative_file,
     15: _segment,
-    16: _empty_segment,
+    16: lambda cursor: EmptySegmentHandle(),
 }

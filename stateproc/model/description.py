@@ -144,14 +144,7 @@ def observed_snapshot(data: bytes) -> tuple[Serializer, SnapshotClasses] | None:
 
 
 def type_node(name: str, serializer: Serializer, context: LayoutContext, classes: SnapshotClasses) -> DescribedType:
-    """Describe a serializer.
-
-    Args:
-        name: The name or role of the part.
-        serializer: The serializer.
-        context: How its values are decoded.
-        classes: Where serializers were read from.
-    """
+    """Describe a serializer."""
     arrow, problem = _arrow_type(serializer, context)
     snapshot = classes.get(id(serializer))
     class_name = snapshot.class_name if snapshot else None

@@ -34,7 +34,7 @@ from stateproc.storage.concurrency import map_in_order
 
 if TYPE_CHECKING:
     from stateproc.html.cards import Card
-    from stateproc.operator_names.snapshot_names import SnapshotNames
+    from stateproc.operator_names.given_names import SnapshotNames
 
 _HEADERS_AT_ONCE, _HEADERS_PER_TASK = 8, 64
 _SHOWN_PROBLEMS = 5

@@ -11,7 +11,7 @@ from stateproc.readers.state_names import OperatorNames
 from stateproc.storage import SnapshotLocation
 
 if TYPE_CHECKING:
-    from stateproc.operator_names.snapshot_names import SnapshotNames
+    from stateproc.operator_names.given_names import SnapshotNames
 
 
 @dataclass(frozen=True)

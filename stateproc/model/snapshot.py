@@ -11,8 +11,7 @@ from stateproc.keygroups.operator_ids import matching_operator_id, operator_id
 from stateproc.metadata import OperatorEntry, SnapshotMetadata, file_bytes, flink_version_range, snapshot_kind
 from stateproc.model.operator import Operator
 from stateproc.model.state import State
-from stateproc.operator_names.given_names import FILE_MARK, GivenNames, given_names
-from stateproc.operator_names.snapshot_names import SnapshotNames
+from stateproc.operator_names.given_names import FILE_MARK, GivenNames, SnapshotNames, given_names
 from stateproc.readers.read_options import ReadOptions
 from stateproc.storage import SnapshotLocation
 

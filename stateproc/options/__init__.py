@@ -8,11 +8,7 @@ from stateproc.options.definition import Interface, OptionDefinition
 from stateproc.options.parsers import storage_value
 from stateproc.options.table import (
     BY_NAME,
-    CASE_CLASS_ARITY,
-    CHANGE_FEED_MODES,
     FEED_OPTIONS,
-    LIST_CHANGES,
-    METADATA_TABLES,
     ON_ERROR,
     ON_LOSS,
     OPAQUE,
@@ -25,19 +21,13 @@ from stateproc.options.table import (
     STORAGE_PREFIX,
     STREAM_OPTIONS,
     TEMPORAL,
-    TIME_DOMAINS,
     open_arguments,
     parse_options,
-    unknown_option,
 )
 
 __all__ = [
     "BY_NAME",
-    "CASE_CLASS_ARITY",
-    "CHANGE_FEED_MODES",
     "FEED_OPTIONS",
-    "LIST_CHANGES",
-    "METADATA_TABLES",
     "ON_ERROR",
     "ON_LOSS",
     "OPAQUE",
@@ -50,11 +40,9 @@ __all__ = [
     "STORAGE_PREFIX",
     "STREAM_OPTIONS",
     "TEMPORAL",
-    "TIME_DOMAINS",
     "Interface",
     "OptionDefinition",
     "open_arguments",
     "parse_options",
     "storage_value",
-    "unknown_option",
 ]

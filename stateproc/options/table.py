@@ -361,9 +361,6 @@ BY_NAME: Mapping[str, OptionDefinition] = {option.name: option for option in OPT
 def parse_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Parse the options of a Spark data source: names in any case, ``fs.…`` collected as storage options.
 
-    Args:
-        given: Spark spelling → text or value.
-
     Returns:
         Python spelling → value; options that are not given have their default.
 

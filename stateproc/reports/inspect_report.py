@@ -188,10 +188,6 @@ def without_small(report: Report, min_bytes: int) -> Report:
 
     States of unknown size remain, and so do those that cannot be read and operators with problems.
 
-    Args:
-        report: What ``snapshot_report`` returned.
-        min_bytes: The number of bytes.
-
     Returns:
         A report that counts under ``hidden`` what it leaves out; the counts of all of it are unchanged.
     """

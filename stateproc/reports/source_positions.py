@@ -65,21 +65,8 @@ def source_positions(operators: Iterable[Operator]) -> Iterator[dict[str, Any]]:
     """
     for operator in operators:
         for found in _of_operator(operator):
-            position = found.position
-            yield {
-                "operator": operator.display,
-                "connector": found.connector,
-                "split": position.split,
-                "kind": position.kind,
-                "position": position.position,
-                "phase": position.phase,
-                "stops_at": position.stops_at,
-                "subtask": found.subtask,
-                "topic": position.topic,
-                "partition": position.partition,
-                "offset": position.offset,
-                "stopping_offset": position.stopping_offset,
-            }
+            own = {"operator": operator.display, "connector": found.connector, "subtask": found.subtask}
+            yield {name: own[name] if name in own else getattr(found.position, name) for name in POSITIONS_SCHEMA.names}
 
 
 def positions_table(operators: Iterable[Operator]) -> pa.Table:
@@ -235,3 +222,28 @@ _LEGACY = {
     RABBITMQ_STATE: ("Serializable", _rabbitmq),
 }
 """Union states of sources before FLIP-27 → how the type of their elements begins, and what reads them."""
+
+
+_COLUMNS = ("operator", "topic", "partition", "offset", "stopping_offset", "subtask")
+
+
+def kafka_offsets(operators: Iterable[Operator]) -> Iterator[dict[str, Any]]:
+    """Yield one row per partition of a KafkaSource or a FlinkKafkaConsumer.
+
+    Partitions that the coordinator has and no reader yet come without a subtask, with the offset of their enumerated
+    split if there is one. Negative offsets are markers, see stateproc.connectors.kafka.
+
+    Yields:
+        operator, topic, partition, offset (the first record that has not been read), stopping_offset, subtask.
+
+    Raises:
+        SnapshotError: A state or a coordinator cannot be read.
+    """
+    for row in source_positions(operators):
+        if row["topic"] is not None:
+            yield {name: row[name] for name in _COLUMNS}
+
+
+def consumers(operators: Iterable[Operator]) -> list[str]:
+    """Return the names of operators that have the state of a FlinkKafkaConsumer."""
+    return [of.display for of in operators if any(state.name == CONSUMER_STATE for state in of.operator_states)]

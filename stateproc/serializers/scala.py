@@ -16,7 +16,7 @@ from stateproc.serializers.core.registry import (
     SCALA_PACKAGES,
     CompositeSerializer,
     SnapshotReader,
-    composite,
+    composite_reader,
     composite_snapshot,
     composite_with,
     expect_version,
@@ -125,10 +125,7 @@ class TryOf(CompositeSerializer):
         )
 
 
-@_scala(_EITHER)
-def _read_either(cursor: Cursor, version: int) -> Serializer:
-    left, right = composite(cursor, version, 2)
-    return EitherOf(left, right, SCALA_EITHER)
+composite_reader(*_scala_names(_EITHER), n=2, make=lambda left, right: EitherOf(left, right, SCALA_EITHER))
 
 
 @_scala(_TRAVERSABLE)

@@ -36,12 +36,14 @@ class MetadataTable:
         return pa.Table.from_pylist(list(self.rows(snapshot, chosen)), schema=self.schema)
 
 
+def _names(operator: Operator) -> Row:
+    return {"operator": operator.name, "uid": operator.uid, "operator_id": operator.operator_id}
+
+
 def _states(snapshot: SnapshotContents, operators: Iterable[Operator]) -> Iterator[Row]:
     for operator in operators:
         common = {
-            "operator": operator.name,
-            "uid": operator.uid,
-            "operator_id": operator.operator_id,
+            **_names(operator),
             "parallelism": operator.parallelism,
             "max_parallelism": operator.max_parallelism,
         }
@@ -113,9 +115,7 @@ def _files(snapshot: SnapshotContents, operators: Iterable[Operator]) -> Iterato
             continue
         stream = use.handle.stream if isinstance(use.handle, KeyGroupsHandle) else use.handle
         yield {
-            "operator": operator.name,
-            "uid": operator.uid,
-            "operator_id": operator.operator_id,
+            **_names(operator),
             "subtask": use.subtask,
             "role": use.role,
             "path": getattr(stream, "path", None),
@@ -131,9 +131,7 @@ def _coordinators(snapshot: SnapshotContents, operators: Iterable[Operator]) -> 
             continue
         decoded = found.get("decoded")
         yield {
-            "operator": operator.name,
-            "uid": operator.uid,
-            "operator_id": operator.operator_id,
+            **_names(operator),
             "kind": found["kind"],
             "version": found.get("enumerator_version"),
             "format": found.get("format"),
@@ -147,9 +145,7 @@ def _rocksdb(snapshot: SnapshotContents, operators: Iterable[Operator]) -> Itera
         for tables in state_tables(operator):
             found = tables.statistics
             yield {
-                "operator": operator.name,
-                "uid": operator.uid,
-                "operator_id": operator.operator_id,
+                **_names(operator),
                 "subtask": tables.subtask,
                 "state": found.state,
                 "levels": list(found.levels.items()),

@@ -45,11 +45,6 @@ COMMIT_FIELDS = tuple(field for field in CHANGE_FIELDS if field.name in (COMMIT_
 def batch_partitions(plan: BatchPlan, options: SourceOptions, wanted: pa.Schema) -> list[InputPartition]:
     """Return the partitions of a batch.
 
-    Args:
-        plan: The snapshots.
-        options: The state, and which of its rows.
-        wanted: The columns that Spark wants.
-
     Raises:
         InvalidOption: The state has other types than Spark wants.
         SnapshotError: A snapshot cannot be read.

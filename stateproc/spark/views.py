@@ -7,9 +7,12 @@ import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyspark
+from pyspark.errors import AnalysisException
 
 from stateproc.errors import AmbiguousNamesWarning, InvalidOption, SnapshotError
 from stateproc.model.null_values import warn_of_nulls
@@ -21,12 +24,10 @@ from stateproc.options import BY_NAME, FEED_OPTIONS, PATH, SELECT_OPTIONS
 from stateproc.options.definition import option_texts
 from stateproc.row_formats.case_collisions import colliding_names, distinct_names, java_fold
 from stateproc.snapshot.metadata_tables import METADATA_TABLES
-from stateproc.snapshot.opening import open
-from stateproc.snapshot.opening_arguments import metadata_bytes
+from stateproc.snapshot.opening import metadata_bytes, open
 from stateproc.snapshot.selection import state_option
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.spark.options import source_options
-from stateproc.spark.python_source import check_python_sources, register_source
 from stateproc.spark.types import spark_schema
 from stateproc.spark.view_cache import ViewCache, cache_directory
 from stateproc.spark.workers import check_executors, check_worker_python
@@ -34,6 +35,38 @@ from stateproc.storage.uris import store_kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+# Register the data source in Python, which Spark has since 4.0.
+
+_ALREADY_THERE = "DATA_SOURCE_ALREADY_EXISTS"
+
+
+def register_source(spark: SparkSession) -> None:
+    """Register the data source, which Spark finds itself in an installed package, but not in an editable installation.
+
+    Raises:
+        InvalidOption: The release of Spark has no data sources in Python.
+    """
+    check_python_sources()
+    from pyspark_savepoint import DefaultSource  # Lazy: not before Spark 4.0.
+
+    try:
+        spark.dataSource.register(DefaultSource)
+    except AnalysisException as error:
+        # Spark 4.0 found it itself, and registers nothing twice.
+        if _ALREADY_THERE not in str(error):
+            raise
+
+
+def check_python_sources() -> None:
+    """Raise InvalidOption before Spark 4.0, which brought data sources in Python."""
+    if find_spec("pyspark.sql.datasource") is None:
+        raise InvalidOption(
+            f"PySpark {pyspark.__version__} has no data sources in Python",
+            advice="install pyspark>=4.1; or read one state after another: stateproc.load(spark, path, uid=…, state=…)",
+        )
+
 
 # Name the views of a snapshot so that SQL needs no quotes and no name is another's, whatever Spark says of case.
 

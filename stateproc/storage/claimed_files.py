@@ -43,10 +43,6 @@ class ClaimedFiles:
     def find(self, path: StorePath, size: int) -> str | None:
         """Return where a missing file is, below the roots; None if it is not there.
 
-        Args:
-            path: Where it should be.
-            size: Its bytes.
-
         Raises:
             MissingFile: Several directories have a file of this name and size.
         """

@@ -9,12 +9,13 @@ import json
 import re
 from collections.abc import Callable
 
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, MissingFile, Where
 from stateproc.serializers.core.base import Serializer
 from stateproc.serializers.java.field_types import ALIASES
 from stateproc.serializers.runtime.streaming import BufferEntry, StreamElement, Union
 from stateproc.types import composite as c
 from stateproc.types import scalars as s
+from stateproc.types.composite import Avro, Extracted
 
 MAX_DEPTH, MAX_TEXT = 32, 1 << 20
 _SPACE = re.compile(r"\s*")
@@ -319,3 +320,42 @@ _FORMS: dict[str, Callable[[_TypeTextParser, int], Serializer]] = {
     "Avro": _TypeTextParser.avro,
     "SQL": _TypeTextParser.sql_type,
 }
+
+
+# Read a type from a file.
+
+
+def read_type(path: str) -> Serializer:
+    """Return the type that a local file describes.
+
+    Args:
+        path: A file with the text of a type; or JSON: an Avro schema, or descriptions of classes
+            (docs/kryo-and-classes.md), of which the first is the type.
+
+    Raises:
+        MissingFile: The file cannot be read.
+        InvalidOption: It describes no type.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(MAX_TEXT + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        raise MissingFile(f"the type cannot be read: {error}", where=Where(file=path)) from error
+    try:
+        return _parsed(text)
+    except InvalidOption as error:
+        raise error.at(file=path) from error
+
+
+def _parsed(text: str) -> Serializer:
+    if not text.lstrip().startswith("{"):
+        return parse(text.strip())
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidOption(
+            f"no JSON: {error}", advice='give an Avro schema, or descriptions of classes: {"com.acme.Order": {…}}'
+        ) from error
+    if isinstance(content.get("type"), str):
+        return Avro(content)
+    return Extracted(next(iter(content), ""), content)

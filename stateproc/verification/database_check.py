@@ -34,13 +34,7 @@ def check_library() -> None:
 
 
 def database_units(operator: Operator, position: int, wanted: Sequence[str]) -> Iterator[VerificationUnit]:
-    """Plan opening the RocksDB databases of an operator.
-
-    Args:
-        operator: The operator.
-        position: Its position among those that are verified.
-        wanted: Only these states; all if empty.
-    """
+    """Plan opening the RocksDB databases of an operator. ``wanted``: only these states; all if empty."""
     for file in operator.keyed_files:
         for database in file.databases:
             yield VerificationUnit(position, 0, partial(_compared, operator, database, wanted))

@@ -39,10 +39,7 @@ def operator_state_units(
 ) -> Iterator[VerificationUnit | Finding]:
     """Plan reading the operator states, each subtask's copy of broadcast states included.
 
-    Args:
-        operator: The operator.
-        position: Its position among those that are verified.
-        wanted: Only these states; all if empty.
+    ``wanted``: only these states; all if empty.
     """
     for error in operator.unreadable_operator_files:
         yield problem_of(error, operator.display)
@@ -140,29 +137,16 @@ _AT_ONCE = 8 << 20
 _TABLE = ".sst"
 
 
-class SeenStreams:
-    """Which handles have been planned already: subtasks and operators share files."""
+def stream_units(operator: Operator, position: int, seen: set[StreamHandle]) -> Iterator[VerificationUnit | Finding]:
+    """Plan reading what no state of the operator decodes. Entries of RocksDB's tables are read by their states.
 
-    def __init__(self) -> None:
-        self._seen: set[StreamHandle] = set()
-
-    def is_new(self, handle: StreamHandle) -> bool:
-        """Return whether the handle was not asked for before."""
-        if handle in self._seen:
-            return False
-        self._seen.add(handle)
-        return True
-
-
-def stream_units(operator: Operator, position: int, seen: SeenStreams) -> Iterator[VerificationUnit | Finding]:
-    """Plan reading what no state of the operator decodes.
-
-    Entries of RocksDB's tables are read by their states.
+    ``seen``: which handles have been planned already, as subtasks and operators share files; these are added.
     """
     yield from _raw_keyed(operator)
     for subtask in operator.metadata.subtasks:
         for handle in _undecoded(operator, subtask):
-            if seen.is_new(handle):
+            if handle not in seen:
+                seen.add(handle)
                 yield from _unit(operator, position, handle)
         yield from _channel_problems(operator, subtask)
     for file in operator.keyed_files:

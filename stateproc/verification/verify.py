@@ -21,13 +21,7 @@ from stateproc.storage.sources import FileSource, open_handle
 from stateproc.storage.uris import parent
 from stateproc.verification.class_mentions import class_skeleton, mentioned_classes, outer_field_of
 from stateproc.verification.database_check import check_library, database_units
-from stateproc.verification.file_units import (
-    SeenStreams,
-    coordinator_findings,
-    operator_state_units,
-    raw_timer_units,
-    stream_units,
-)
+from stateproc.verification.file_units import coordinator_findings, operator_state_units, raw_timer_units, stream_units
 from stateproc.verification.key_group_check import key_group_problems
 from stateproc.verification.keyed_units import keyed_plan
 from stateproc.verification.problem import (
@@ -136,7 +130,7 @@ class VerificationRun:
         self._rows: dict[tuple[int, StateLabel], RowCount] = {}
         self._unread: set[tuple[int, StateLabel]] = set()
         self._units: list[VerificationUnit] = []
-        seen = SeenStreams()
+        seen: set[StreamHandle] = set()
         for position, operator in enumerate(self._operators):
             for item in _planned(operator, position, request, seen, self._threads):
                 if isinstance(item, VerificationUnit):
@@ -152,8 +146,7 @@ class VerificationRun:
     def run(self, advance: Advance = _ignored) -> Verification:
         """Read everything, in parallel threads and bounded memory.
 
-        Args:
-            advance: Called with numbers of bytes as they have been read.
+        ``advance`` is called with numbers of bytes as they have been read.
         """
         read = read_in_order(self._units, _read, self._threads, at_once=True, size_of=lambda _: 0)
         for unit, findings in read:
@@ -288,7 +281,7 @@ def _exact(operator: Operator) -> Operator:
 
 
 def _planned(
-    operator: Operator, position: int, request: VerificationRequest, seen: SeenStreams, threads: int
+    operator: Operator, position: int, request: VerificationRequest, seen: set[StreamHandle], threads: int
 ) -> Iterator[VerificationUnit | Finding]:
     wanted, hash_function = request.states, request.hash_functions.get(operator.operator_id)
     yield from key_group_problems(operator)

@@ -144,10 +144,6 @@ def _immutable(value: JavaObject, tags: tuple[int, ...]) -> list[JavaValue] | No
     return found if contents[0] == struct.pack(">i", len(found)) else None
 
 
-def _immutable_list(value: JavaObject) -> list[JavaValue] | None:
-    return _immutable(value, (_IMMUTABLE_LIST, _IMMUTABLE_SET, _IMMUTABLE_NULLS))
-
-
 def _immutable_map(value: JavaObject) -> list[tuple[JavaValue, JavaValue]] | None:
     flat = _immutable(value, (_IMMUTABLE_MAP,))
     return None if flat is None or len(flat) % 2 else _pairs(flat)
@@ -161,20 +157,12 @@ def _concurrent_map(value: JavaObject) -> list[tuple[JavaValue, JavaValue]] | No
     return _pairs(flat[:-2])
 
 
-def _singleton_map(value: JavaObject) -> list[tuple[JavaValue, JavaValue]]:
-    return [(value.fields.get("k"), value.fields.get("v"))]
-
-
-def _empty_map(value: JavaObject) -> list[tuple[JavaValue, JavaValue]]:
-    return []
-
-
 _LIST_READERS: dict[str, Callable[[JavaObject], list[JavaValue] | None]] = {
     "java.util.ArrayList": _array_list,
     "java.util.Arrays$ArrayList": _field_array,
     "java.util.Vector": _vector,
     "java.util.Stack": _vector,
-    "java.util.CollSer": _immutable_list,
+    "java.util.CollSer": lambda value: _immutable(value, (_IMMUTABLE_LIST, _IMMUTABLE_SET, _IMMUTABLE_NULLS)),
     "java.util.Collections$SingletonList": _singleton,
     "java.util.Collections$SingletonSet": _singleton,
     "java.util.Collections$EmptyList": _empty,
@@ -183,8 +171,8 @@ _LIST_READERS: dict[str, Callable[[JavaObject], list[JavaValue] | None]] = {
 _MAP_READERS: dict[str, Callable[[JavaObject], list[tuple[JavaValue, JavaValue]] | None]] = {
     "java.util.CollSer": _immutable_map,
     "java.util.concurrent.ConcurrentHashMap": _concurrent_map,
-    "java.util.Collections$SingletonMap": _singleton_map,
-    "java.util.Collections$EmptyMap": _empty_map,
+    "java.util.Collections$SingletonMap": lambda value: [(value.fields.get("k"), value.fields.get("v"))],
+    "java.util.Collections$EmptyMap": lambda value: [],
 }
 
 

@@ -34,12 +34,7 @@ def frame_of(states: tuple[NodeState, ...]) -> Frame | None:
 
 
 def kept_rows(frame: Any, of: Frame, watermark: int | None) -> Any:
-    """Return the rows that the operator keeps, with their times in milliseconds.
-
-    Args:
-        frame: The rows.
-        of: The frame.
-        watermark: The watermark in milliseconds; None for none.
+    """Return the rows that the operator keeps, with their times in milliseconds. The watermark is in milliseconds.
 
     Raises:
         NotFound: The column of times is missing.

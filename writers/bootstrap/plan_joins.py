@@ -28,11 +28,7 @@ _ROW = "row"
 def waiting_rows(frame: Any, state: str, of: Waiting, watermark: int | None) -> Any:
     """Return the rows that may still have a partner, with their times in milliseconds.
 
-    Args:
-        frame: The rows.
-        state: The state that they fill.
-        of: Which rows it keeps.
-        watermark: The watermark in milliseconds; None for none.
+    The watermark is in milliseconds.
 
     Raises:
         NotFound: The column of times is missing.
@@ -43,13 +39,7 @@ def waiting_rows(frame: Any, state: str, of: Waiting, watermark: int | None) -> 
 
 
 def add_timers(made: KeyedBootstrap, states: Sequence[NodeState], nested: Mapping[str, Any]) -> None:
-    """Add the timers of the keys of a join, and the states that have their times.
-
-    Args:
-        made: The state of the operator.
-        states: What its states are.
-        nested: The rows of each state, as keys and values.
-    """
+    """Add the timers of the keys of a join, and the states that have their times."""
     kept = [(state.waiting, nested[state.name]) for state in states if state.waiting is not None]
     if is_spark(kept[0][1]):
         # Lazy: only where Spark is imported.
@@ -93,11 +83,7 @@ def _timers(totals: pa.Table, names: Sequence[str]) -> pa.Table:
 def rows_as_of(rows: Any, of: AsOf, key: Record, watermark: int | None) -> Any:
     """Return the rows of a temporal join that wait for the watermark, and of versions those that are valid at it.
 
-    Args:
-        rows: The rows as keys and values, with their times.
-        of: Which of them are kept.
-        key: The key.
-        watermark: The watermark in milliseconds; None for none.
+    The watermark is in milliseconds.
 
     Raises:
         InvalidOption: Arrow does not group by keys of this type.
@@ -128,11 +114,7 @@ def add_next(
 ) -> None:
     """Add the numbers of next rows of a temporal join, and timers at the first time of a key's rows that wait.
 
-    Args:
-        made: The state of the operator.
-        states: What its states are.
-        nested: The rows of each state that `rows_as_of` returns.
-        watermark: The watermark in milliseconds; None for none.
+    The watermark is in milliseconds.
     """
     now, (left, right) = time_of(watermark), (nested[side] for side in SIDES)
     if is_spark(left):

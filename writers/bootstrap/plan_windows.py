@@ -87,8 +87,10 @@ def open_slices(frame: Any, slices: Slices | Windows, watermark: int | None, key
         check_time(frame, name, "window-aggs", f"the {'end' if name == slices.column else 'start'} of a window")
     now = time_of(watermark)
     if is_spark(frame):
-        from stateproc.writers.bootstrap.spark_slices import open_rows  # Lazy: only where Spark is imported.
-        from stateproc.writers.bootstrap.spark_windows import open_windows
+        from stateproc.writers.bootstrap.spark_windows import (
+            open_rows,  # Lazy: only where Spark is imported.
+            open_windows,
+        )
 
         return open_rows(frame, slices, now) if isinstance(slices, Slices) else open_windows(frame, slices, now, keys)
     names = list(columns_of(frame).names)  # type: ignore[union-attr]
@@ -105,18 +107,17 @@ def open_slices(frame: Any, slices: Slices | Windows, watermark: int | None, key
 def slice_timers(rows: Any, slices: Slices | Windows, watermark: int | None) -> Any:
     """Return the timers of open slices or windows: rows of keys, namespaces and times, each once.
 
-    Args:
-        rows: Rows with the columns of keys and namespaces.
-        slices: What slices or windows there are.
-        watermark: The watermark in milliseconds; None for none.
+    The watermark is in milliseconds.
 
     Raises:
         InvalidOption: Windows that overlap, by keys of types that Arrow does not group by.
     """
     now = time_of(watermark)
     if is_spark(rows):
-        from stateproc.writers.bootstrap.spark_slices import timer_rows  # Lazy: only where Spark is imported.
-        from stateproc.writers.bootstrap.spark_windows import window_timers
+        from stateproc.writers.bootstrap.spark_windows import (
+            timer_rows,  # Lazy: only where Spark is imported.
+            window_timers,
+        )
 
         return timer_rows(rows, slices, now) if isinstance(slices, Slices) else window_timers(rows, slices, now)
     if isinstance(slices, Windows):
@@ -183,7 +184,7 @@ def time_of(watermark: int | None) -> int:
 def _in_millis(frame: Any) -> Any:
     """Return a watermark as milliseconds."""
     if is_spark(frame):
-        from stateproc.writers.bootstrap.spark_slices import in_millis  # Lazy: only where Spark is imported.
+        from stateproc.writers.bootstrap.spark_windows import in_millis  # Lazy: only where Spark is imported.
 
         return in_millis(frame, WATERMARK)
     batches = list(arrow_batches(frame, [WATERMARK]))

@@ -25,13 +25,6 @@ NEVER = 2**62
 def rows_after(frame: Any, name: str, state: str, least: int, after: int) -> Any:
     """Return the rows whose times are after another, with their times in milliseconds.
 
-    Args:
-        frame: The rows.
-        name: The column of times.
-        state: The state that they fill, for errors.
-        least: The first time that rows can have.
-        after: The other time.
-
     Raises:
         NotFound: The column is missing.
         InvalidRows: A time is null, or before the first. Spark has an error of its own, when it computes the rows.

@@ -6,23 +6,7 @@ SavepointWriter.
 """
 
 from stateproc.writers.changes.change_definition import ChangeDefinition, ChangeField, SnapshotChange
-from stateproc.writers.changes.snapshot_changes import (
-    Convert,
-    DeleteRows,
-    DisableTtl,
-    DropInFlightData,
-    DropOperator,
-    DropPending,
-    DropState,
-    EnableTtl,
-    PurgeExpired,
-    RenameOperator,
-    RenameState,
-    Rescale,
-    SetOffsets,
-    UpdateRows,
-    Upgrade,
-)
+from stateproc.writers.changes.snapshot_changes import DropInFlightData
 from stateproc.writers.changes.table import CHANGES, CHANGES_BY_NAME, change_from_dict, changes_schema
 
 __all__ = [
@@ -30,22 +14,8 @@ __all__ = [
     "CHANGES_BY_NAME",
     "ChangeDefinition",
     "ChangeField",
-    "Convert",
-    "DeleteRows",
-    "DisableTtl",
     "DropInFlightData",
-    "DropOperator",
-    "DropPending",
-    "DropState",
-    "EnableTtl",
-    "PurgeExpired",
-    "RenameOperator",
-    "RenameState",
-    "Rescale",
-    "SetOffsets",
     "SnapshotChange",
-    "UpdateRows",
-    "Upgrade",
     "change_from_dict",
     "changes_schema",
 ]

@@ -289,9 +289,7 @@ class ChangeDefinition:
     def make(self, values: Mapping[str, Any], *, flags: bool = False) -> SnapshotChange:
         """Make the change from plain values by the names of its fields.
 
-        Args:
-            values: Plain values; None is a field that is not given.
-            flags: Spell fields as the command line does in messages.
+        ``flags``: spell fields as the command line does in messages.
 
         Raises:
             InvalidOption: A field is missing, unknown or has a value that does not fit.

@@ -142,10 +142,6 @@ class Commit:
     def complete(self, metadata: SnapshotMetadata, version: int) -> tuple[str, ...]:
         """Write ``_metadata``, which completes the snapshot.
 
-        Args:
-            metadata: the snapshot.
-            version: of ``_metadata``.
-
         Returns:
             Names of obsolete files that could not be removed; they do no harm.
 
@@ -263,10 +259,6 @@ def finish_killed(directory: StorePath, run: str) -> None:
     """Remove what a write has left that was killed between ``_metadata`` and its end.
 
     Files of other writes stay while their markers are there: these may be under way.
-
-    Args:
-        directory: the directory of the complete snapshot.
-        run: the write's run, as `CommitHooks.manifest` received it.
 
     Raises:
         WriteFailed: a file cannot be removed.

@@ -153,12 +153,7 @@ Read = Callable[[], Iterable[pa.RecordBatch]]
 
 
 def encoded_sources(sources: Sequence[Source], threads: int) -> list[Read]:
-    """Return functions that together read all rows and return their entries, to be called in threads.
-
-    Args:
-        sources: States and the Arrow data that fills them.
-        threads: How many functions share the batches of the same data.
-    """
+    """Return functions that together read all rows and return their entries, to be called in threads."""
     by_frame: dict[int, list[Source]] = {}
     for source in sources:
         by_frame.setdefault(id(source.frame), []).append(source)

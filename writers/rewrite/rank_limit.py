@@ -27,8 +27,7 @@ from stateproc.codec.arrow_arrays import RowBytes, numbers_of, row_bytes_of, val
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
 from stateproc.model.operator_context import OperatorContext
 from stateproc.query_plans.rank_order import RowsWithRanks, SortColumn
-from stateproc.readers.entry_decoder import decode_entries
-from stateproc.readers.key_decoder import decode_keys
+from stateproc.readers.entry_decoder import decode_entries, decode_keys
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind

@@ -24,10 +24,9 @@ from stateproc.filters import RowFilter, allowed_by, parse
 from stateproc.keygroups.key_group_pruning import key_groups
 from stateproc.model.operator_context import OperatorContext
 from stateproc.model.session_windows import window_mapping
-from stateproc.readers.entry_decoder import decode_entries
+from stateproc.readers.entry_decoder import decode_entries, decode_keys
 from stateproc.readers.entry_programs import with_opaque_values
 from stateproc.readers.heap.reader import packed_entries
-from stateproc.readers.key_decoder import decode_keys
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.row_schema import KEY_GROUP, state_fields
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind, with_python_type

@@ -138,12 +138,6 @@ def entry_blocks(
 ) -> list[EntryBlocks]:
     """The entries of all operators, as DataFrames that each evaluate one DataFrame of the user once.
 
-    Args:
-        spark: the session.
-        operators: the operators of ``spec.operators``.
-        spec: the write.
-        rows: counts the rows encoded.
-
     Raises:
         InvalidOption: a state's rows are no DataFrame of Spark.
     """

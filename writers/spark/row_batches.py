@@ -171,9 +171,6 @@ def _without_large(name: str, kind: DataType) -> Column:
 def reassembled(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Join the slices of large rows.
 
-    Args:
-        batches: rows of a partition of `sliced`, in their order.
-
     Yields:
         The columns without SLICE; each large row in a batch of its own.
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +15,7 @@ from stateproc.cli.arguments import configured_path, opening_values, option_valu
 from stateproc.cli.exit_status import YES
 from stateproc.cli.progress import progress
 from stateproc.cli.row_output import chosen_format, temporal_of, write_scan
+from stateproc.cli.terminal import print_json, show, text_table
 from stateproc.errors import InvalidOption
 from stateproc.feed.changes import open_feed
 from stateproc.feed.feed_rows import FeedQuery
@@ -62,11 +60,8 @@ def _print_summary(feed: StateFeed, arguments: Namespace) -> None:
             planned=lambda total: stack.enter_context(progress("comparing", total)),
         )
     if arguments.json:
-        json.dump(_report(feed, counted), sys.stdout, ensure_ascii=False, indent=2)
-        print()
+        print_json(_report(feed, counted))
         return
-    from stateproc.cli.terminal import show
-
     show(changes_view(counted))
 
 
@@ -93,7 +88,7 @@ def _report(feed: StateFeed, counted: tuple[CommitChanges, ...]) -> dict[str, An
 
 def changes_view(counted: Sequence[CommitChanges]) -> Table:
     """Return the counts as something that rich can print: one line per checkpoint, and their sum."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", show_footer=len(counted) > 1)
+    table = text_table(show_footer=len(counted) > 1)
     sums = [sum(numbers) for numbers in zip(*map(_numbers, counted), strict=True)] or [0, 0, 0]
     table.add_column("checkpoint", footer="in all")
     table.add_column("snapshot", overflow="fold")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,8 +11,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from stateproc.cli.arguments import open_snapshot
-from stateproc.cli.commands.verify import printable
 from stateproc.cli.exit_status import NO, YES
+from stateproc.cli.terminal import print_json, show, without_controls
 from stateproc.compatibility.check import check_snapshot
 from stateproc.compatibility.declared_job import DeclaredOperator
 from stateproc.compatibility.expected_job import expected_operators
@@ -45,11 +43,8 @@ def check_command(arguments: Namespace) -> int:
         claim_mode=arguments.claim_mode,
     )
     if arguments.json:
-        json.dump(result.to_dict(), sys.stdout, ensure_ascii=False, indent=2)
-        print()
+        print_json(result.to_dict())
     else:
-        from stateproc.cli.terminal import show
-
         show(check_view(result))
     return YES if result.restores else NO
 
@@ -90,14 +85,14 @@ def check_view(result: CompatibilityCheck) -> Group:
     if without:
         parts.append(Text(f"{counted(without, 'operator')} without state", "dim"))
     for caution in result.cautions:
-        parts += [Text(), Text(printable(caution.what), "yellow"), Text(f"→ {printable(caution.fix)}")]
+        parts += [Text(), Text(without_controls(caution.what), "yellow"), Text(f"→ {without_controls(caution.fix)}")]
     return Group(*parts, Text(), _answer(result))
 
 
 def _operator(operator: OperatorCheck) -> Iterator[RenderableType]:
-    title = Text(printable(operator.display), "bold")
+    title = Text(without_controls(operator.display), "bold")
     if operator.name and operator.name != operator.display:
-        title.append(f"  {printable(operator.name)}", "dim italic")
+        title.append(f"  {without_controls(operator.name)}", "dim italic")
     yield title
     lines: list[RenderableType] = list(_explained(operator.reasons, (), operator.exception, operator.fix))
     for state in operator.states:
@@ -113,18 +108,20 @@ def _state(state: StateCheck) -> Text:
     kind = state.kind if state.distribution in ("keyed", state.kind) else f"{state.distribution} {state.kind}"
     verdict = f"{state.verdict.value}, with losses" if state.losses and state.verdict is not Verdict.MISREAD else None
     color = "yellow" if verdict else _COLORS[state.verdict]
-    return Text.assemble((verdict or state.verdict.value, color), f"  {printable(state.name)}", (f"  {kind}", "dim"))
+    return Text.assemble(
+        (verdict or state.verdict.value, color), f"  {without_controls(state.name)}", (f"  {kind}", "dim")
+    )
 
 
 def _explained(reasons: Sequence[str], losses: Sequence[str], exception: str | None, fix: str | None) -> Iterator[Text]:
     for reason in reasons:
-        yield Text(printable(reason))
+        yield Text(without_controls(reason))
     for loss in losses:
-        yield Text(f"lost: {printable(loss)}", "yellow")
+        yield Text(f"lost: {without_controls(loss)}", "yellow")
     if exception:
-        yield Text(f"Flink: {printable(exception)}", "dim")
+        yield Text(f"Flink: {without_controls(exception)}", "dim")
     if fix:
-        yield Text(f"→ {printable(fix)}")
+        yield Text(f"→ {without_controls(fix)}")
 
 
 def _answer(result: CompatibilityCheck) -> Text:
@@ -133,7 +130,7 @@ def _answer(result: CompatibilityCheck) -> Text:
     for _, state in result.states:
         counts[state.verdict] = counts.get(state.verdict, 0) + 1
     shown = ", ".join(f"{counts[verdict]:,} {verdict.value}" for verdict in Verdict if verdict in counts)
-    where = f"in Flink {result.flink_version} ({printable(result.job)})"
+    where = f"in Flink {result.flink_version} ({without_controls(result.job)})"
     states = f": {shown}" if shown else ""
     if result.restores:
         return Text.assemble(("✓ restores", "bold green"), f" {where}{states}")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from stateproc.cli.arguments import open_snapshot
-from stateproc.cli.commands.verify import printable
 from stateproc.cli.exit_status import YES
+from stateproc.cli.terminal import print_json, show, text_table, without_controls
 from stateproc.verification.class_mentions import (
     ClassUse,
     MentionedClass,
@@ -36,11 +33,11 @@ def classes_command(arguments: Namespace) -> int:
     skeleton = class_skeleton(found, outer_field=outer_field_of(operators))
     unnamed = open_uses(operators)
     if arguments.skeleton:
-        _print_json(skeleton)
+        print_json(skeleton)
     elif arguments.json:
         classes = [item.to_dict() for item in found]
         of_values = [use.to_dict() for use in unnamed]
-        _print_json(
+        print_json(
             {
                 "path": snapshot.path,
                 "classes": classes,
@@ -50,15 +47,8 @@ def classes_command(arguments: Namespace) -> int:
             }
         )
     else:
-        from stateproc.cli.terminal import show
-
         show(classes_view(found, problems, unnamed))
     return YES
-
-
-def _print_json(value: object) -> None:
-    json.dump(value, sys.stdout, ensure_ascii=False, indent=2)
-    print()
 
 
 # Show the user classes of a snapshot: a table, and what to do with those that cannot be read.
@@ -86,21 +76,20 @@ def classes_view(classes: Sequence[MentionedClass], problems: Sequence[str], unn
         parts.append(Text(f"no user classes{_ALL_KNOWN if sure else ' in the headers of states'}"))
     if unnamed:
         parts.append(_of_values(unnamed))
-    parts += [Text.assemble(("✗ ", "red"), printable(problem)) for problem in problems]
+    parts += [Text.assemble(("✗ ", "red"), without_controls(problem)) for problem in problems]
     return Group(*parts)
 
 
 def _table(classes: Sequence[MentionedClass]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    table.add_column("class", overflow="fold")
+    table = text_table("class")
     table.add_column("written by", no_wrap=True)
     table.add_column("where", overflow="fold")
     table.add_column("", overflow="fold")
     for item in classes:
         table.add_row(
-            Text(printable(item.class_name), "bold"),
+            Text(without_controls(item.class_name), "bold"),
             item.serializer,
-            Text(printable(_uses(item.uses), keep_lines=True), "dim"),
+            Text(without_controls(_uses(item.uses), keep_lines=True), "dim"),
             Text(item.readability.value, _COLORS[item.readability]),
         )
     return table
@@ -110,7 +99,7 @@ def _of_values(unnamed: Sequence[ClassUse]) -> Text:
     """Say of which states the values name their classes, and what finds these."""
     shown = _uses(unnamed).replace("\n", ", ")
     text = f"values of {shown} may be of further classes: stateproc verify finds those that need a description"
-    return Text.assemble(("→ ", "yellow"), printable(text))
+    return Text.assemble(("→ ", "yellow"), without_controls(text))
 
 
 def _uses(uses: Sequence[ClassUse]) -> str:
@@ -132,7 +121,7 @@ def _advice(classes: Sequence[MentionedClass]) -> list[RenderableType]:
             by_advice.setdefault(item.advice, []).append(item.class_name)
     lines: list[RenderableType] = []
     for advice, names in by_advice.items():
-        lines.append(Text.assemble(("→ ", "yellow"), printable(f"{', '.join(names)}: {advice}")))
+        lines.append(Text.assemble(("→ ", "yellow"), without_controls(f"{', '.join(names)}: {advice}")))
     if any(item.readability is Readability.IF_DESCRIBED for item in classes):
         lines.append(Text("→ --skeleton prints the JSON to complete", "dim"))
     return lines

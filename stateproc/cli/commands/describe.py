@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -16,6 +13,7 @@ from rich.text import Text
 
 from stateproc.cli.arguments import open_snapshot, option_values
 from stateproc.cli.exit_status import YES
+from stateproc.cli.terminal import print_json, show, text_table
 from stateproc.compatibility.declared_job import declared_operators
 from stateproc.compatibility.expected_job import expectation
 from stateproc.errors import NotFound
@@ -45,11 +43,8 @@ def describe_command(arguments: Namespace) -> int:
             "label": operator.label,
             "states": [item.to_dict() for item in described],
         }
-        json.dump(report, sys.stdout, ensure_ascii=False, indent=2)
-        print()
+        print_json(report)
         return YES
-    from stateproc.cli.terminal import show
-
     show(description_view(operator, described))
     return YES
 
@@ -106,9 +101,7 @@ def _storage(state: StateDescription) -> str:
 
 
 def _types(nodes: Sequence[DescribedType]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    for name in ("", "Flink", "serializer", "Arrow", "Spark"):
-        table.add_column(name, overflow="fold")
+    table = text_table("", "Flink", "serializer", "Arrow", "Spark", padding=(0, 1, 0, 0))
     for node in nodes:
         for guides, item in _rows(node):
             table.add_row(

@@ -23,6 +23,7 @@ from stateproc.cli.exit_status import NO, UNREADABLE, YES
 from stateproc.cli.progress import progress
 from stateproc.cli.row_output import output_stream, row_writer
 from stateproc.cli.rows_table import cell
+from stateproc.cli.terminal import print_json, show
 from stateproc.codec.arrow_arrays import repeated_text
 from stateproc.diff.change_rows import CHANGE_TYPE, KEY_COLUMNS, UPDATE_AFTER, UPDATE_BEFORE, ChangeCounts
 from stateproc.diff.common_schema import RowForm
@@ -117,9 +118,7 @@ def _texts(values: list[str | None]) -> pa.Array:
 def shown_changes(batch: pa.RecordBatch, limit: int) -> list[dict[str, Any]]:
     """Return the first changes of a batch: ``change``, the columns of the key, and the value ``before`` and ``after``.
 
-    Args:
-        batch: Changed rows of a state.
-        limit: At most so many changes; an update is one.
+    An update counts as one.
     """
     rows = batch.slice(0, 2 * limit)
     names = [name for name in rows.schema.names if name != CHANGE_TYPE]
@@ -226,11 +225,8 @@ def _print(arguments: Namespace, found: SnapshotComparison, shown: Shown, left: 
         for operator, item in zip(report["operators"], found.operators, strict=True):
             for state in operator["states"]:
                 state["changes"] = shown.get((item.operator_id, state["state"]), [])
-        json.dump(report, sys.stdout, ensure_ascii=False, indent=2)
-        print()
+        print_json(report)
         return
-    from stateproc.cli.terminal import show
-
     show(diff_view(found, shown, (left.kind, right.kind), summary=arguments.summary))
 
 
@@ -254,14 +250,7 @@ def diff_view(
     *,
     summary: bool = False,
 ) -> Group:
-    """Return a comparison as something that rich can print.
-
-    Args:
-        found: The comparison.
-        shown: The changes to be shown, by operator id and state.
-        kinds: What the two snapshots are.
-        summary: One line per operator.
-    """
+    """Return a comparison as something that rich can print. ``summary``: one line per operator."""
     parts: list[RenderableType] = [
         Text.assemble(("- ", "red"), (kinds[0], "dim"), f"  {found.left}"),
         Text.assemble(("+ ", "green"), (kinds[1], "dim"), f"  {found.right}"),

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from stateproc.cli.arguments import open_snapshot, option_values
 from stateproc.cli.exit_status import NO, YES
 from stateproc.cli.progress import progress
+from stateproc.cli.terminal import print_json, show, text_table, without_controls
 from stateproc.export.manifest import COMPLETE, ExportedState, ExportManifest
 from stateproc.html.units import human_bytes
 from stateproc.options import BY_NAME, ROW_OPTIONS, Interface
@@ -46,11 +44,8 @@ def export_command(arguments: Namespace) -> int:
             _start=start,
         )
     if arguments.json:
-        print(json.dumps(manifest.to_dict(), indent=2, ensure_ascii=False))
+        print_json(manifest.to_dict())
     else:
-        # Lazy: start-up. Only tables need rich.
-        from stateproc.cli.terminal import show
-
         show(export_view(manifest))
     for problem in (*(state.problem for state in manifest.unreadable), *manifest.problems):
         print(f"not exported: {problem}", file=sys.stderr)
@@ -71,11 +66,7 @@ _COLORS = {COMPLETE: "green", "partial": "yellow", "unreadable": "red", "incompl
 
 def export_view(manifest: ExportManifest) -> RenderableType:
     """Return a table of the exported states and a line with the totals."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    for name in ("operator", "state", "kind"):
-        table.add_column(name, overflow="fold")
-    for name in ("rows", "bytes", "files"):
-        table.add_column(name, justify="right")
+    table = text_table("operator", "state", "kind", numbers=("rows", "bytes", "files"))
     if any(state.status != COMPLETE for state in manifest.states):
         table.add_column("status")
     shown: str | None = None
@@ -87,18 +78,14 @@ def export_view(manifest: ExportManifest) -> RenderableType:
 
 def _cells(state: ExportedState, is_repeated: bool) -> list[Text]:
     return [
-        Text("" if is_repeated else _printable(state.operator or "–")),
-        Text(_printable(state.state), "bold"),
+        Text("" if is_repeated else without_controls(state.operator or "–")),
+        Text(without_controls(state.state), "bold"),
         Text(state.kind, "dim"),
         Text(f"{state.rows:,}" if state.files else "–"),
         Text(human_bytes(state.bytes) if state.files else "–"),
         Text(str(len(state.files))),
         Text(state.status, _COLORS.get(state.status, "")),
     ]
-
-
-def _printable(text: str) -> str:
-    return "".join(sign if sign.isprintable() else "�" for sign in text)
 
 
 def _totals(manifest: ExportManifest) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from argparse import Namespace
 from typing import Any
 
@@ -17,7 +15,7 @@ from rich.text import Text
 from stateproc.cli.arguments import open_snapshot, option_values
 from stateproc.cli.operator_tables import stateless_line, summary_table
 from stateproc.cli.progress import progress
-from stateproc.cli.terminal import bar, sparkline
+from stateproc.cli.terminal import bar, print_json, show, sparkline, text_table
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.html.units import counted, human_bytes
 from stateproc.model.operator import Operator
@@ -57,11 +55,8 @@ def inspect_command(arguments: Namespace) -> int:
         if not arguments.json or arguments.html == "-":
             return 0
     if arguments.json:
-        json.dump(report, sys.stdout, ensure_ascii=False, indent=2)
-        print()
+        print_json(report)
         return 0
-    from stateproc.cli.terminal import show
-
     show(snapshot_view(report, summary=arguments.summary, fold=not arguments.uid))
     return 0
 
@@ -79,11 +74,8 @@ def _inspect_rocksdb(arguments: Namespace, snapshot: Snapshot, operators: list[O
     since = None if arguments.since is None else open_snapshot(arguments, path=arguments.since, show_note=False)
     report = rocksdb_report(snapshot, operators, since)
     if arguments.json:
-        json.dump(report, sys.stdout, ensure_ascii=False, indent=2)
-        print()
+        print_json(report)
         return 0
-    from stateproc.cli.terminal import show
-
     show(rocksdb_view(report))
     return 0
 
@@ -124,10 +116,7 @@ _HASHES = (
 def snapshot_view(report: dict[str, Any], *, summary: bool = False, fold: bool = True) -> Group:
     """Return the report as something that rich can print: operators and states with the most bytes first.
 
-    Args:
-        report: The report of ``inspect``.
-        summary: One line per operator.
-        fold: Operators without state share one line.
+    ``summary``: one line per operator; ``fold``: those without state share one.
     """
     operators = by_size(report["operators"])
     stateless = [operator for operator in operators if is_stateless(operator)] if fold else []
@@ -249,10 +238,7 @@ def _skew(operator: dict[str, Any]) -> Text:
 
 
 def _states(operator: dict[str, Any]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    for name in ("state", "kind", "key", "value"):
-        table.add_column(name, overflow="fold")
-    table.add_column("entries", justify="right")
+    table = text_table("state", "kind", "key", "value", numbers=("entries",))
     table.add_column("bytes", justify="right", no_wrap=True)
     table.add_column("share", no_wrap=True)
     total = sum(state["bytes"] or 0 for state in operator["states"])
@@ -337,8 +323,7 @@ def _rocksdb_head(report: dict[str, Any]) -> Text:
 
 
 def _rocksdb_states(states: list[dict[str, Any]], *, compared: bool) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    table.add_column("state", overflow="fold")
+    table = text_table("state")
     for name in (*(("new",) if compared else ()), *_COLUMNS):
         table.add_column(name, justify="left" if name in _LEFT_ALIGNED else "right", no_wrap=True)
     for state in states:

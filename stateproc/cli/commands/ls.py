@@ -28,7 +28,7 @@ from stateproc.catalog.orphans import DEFAULT_MIN_AGE, OrphanReport, UnneededFil
 from stateproc.cli.arguments import option_values
 from stateproc.cli.exit_status import NO, UNREADABLE, YES
 from stateproc.cli.progress import counting, progress
-from stateproc.cli.terminal import printable
+from stateproc.cli.terminal import printable, show
 from stateproc.errors import InvalidOption, MissingFile, Where
 from stateproc.html.units import counted, human_bytes
 from stateproc.options import BY_NAME
@@ -113,8 +113,6 @@ def _report(
 def _show(
     catalog: SnapshotCatalog, configuration: FlinkConfiguration | None, missing: list[str], orphans: OrphanReport | None
 ) -> None:
-    from stateproc.cli.terminal import show
-
     if configuration is not None:
         show(configuration_view(configuration, missing))
     show(catalog_view(catalog) if orphans is None else orphans_view(catalog, orphans))

@@ -7,15 +7,14 @@ import sys
 from argparse import Namespace
 from typing import Any
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from stateproc.cli.arguments import open_snapshot
 from stateproc.cli.exit_status import NO, YES
+from stateproc.cli.terminal import show, text_table
 from stateproc.connectors.connector_format import WHOLE_SOURCE
-from stateproc.reports.kafka_offsets import consumers
-from stateproc.reports.source_positions import sorted_positions, unknown_sources
+from stateproc.reports.source_positions import consumers, sorted_positions, unknown_sources
 
 _OPTIONAL = ("phase", "stops_at")
 """Columns that are left out where no row has a value."""
@@ -40,8 +39,6 @@ def offsets_command(arguments: Namespace) -> int:
         for row in rows:
             print(json.dumps(row, ensure_ascii=False))
         return YES
-    from stateproc.cli.terminal import show
-
     show(_table(rows))
     old = consumers(snapshot.operators)
     if old:
@@ -61,10 +58,8 @@ def _nothing(path: str) -> str:
 
 def _table(rows: list[dict[str, Any]]) -> Table:
     shown = [name for name in _OPTIONAL if any(row[name] is not None for row in rows)]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    for name in ("operator", "source", "split", "position", *(name.replace("_", " ") for name in shown)):
-        table.add_column(name, overflow="fold")
-    table.add_column("subtask", justify="right")
+    names = ("operator", "source", "split", "position", *(name.replace("_", " ") for name in shown))
+    table = text_table(*names, numbers=("subtask",))
     for row in rows:
         nobody = Text("–" if row["split"] in WHOLE_SOURCE else "not assigned", "dim")
         subtask = nobody if row["subtask"] is None else Text(str(row["subtask"]))

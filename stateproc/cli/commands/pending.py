@@ -7,12 +7,12 @@ import sys
 from argparse import Namespace
 from typing import Any
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from stateproc.cli.arguments import open_snapshot
 from stateproc.cli.exit_status import NO, YES
+from stateproc.cli.terminal import show, text_table
 from stateproc.reports.pending import sorted_pending, summary
 
 _NUMBERS = ("bytes", "rows")
@@ -32,18 +32,13 @@ def pending_command(arguments: Namespace) -> int:
         for row in rows:
             print(json.dumps(row, ensure_ascii=False))
         return YES
-    from stateproc.cli.terminal import show
-
     show(_table(rows))
     print(f"{summary(rows)}\n  → a job that restores this snapshot commits what is to commit")
     return YES
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    for name in ("operator", "sink"):
-        table.add_column(name, overflow="fold")
-    table.add_column("checkpoint", justify="right")
+    table = text_table("operator", "sink", numbers=("checkpoint",))
     for name in ("status", "what"):
         table.add_column(name, overflow="fold")
     numbers = [name for name in _NUMBERS if any(row[name] is not None for row in rows)]

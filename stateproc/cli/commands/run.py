@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from argparse import Namespace
@@ -10,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from stateproc.cli.exit_status import YES, status_of
-from stateproc.cli.progress import elapsing
+from stateproc.cli.progress import counting
+from stateproc.cli.terminal import print_json, show, text_table
 from stateproc.cli.write_output import plan_view, polled, report_view, write_bar
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.html.units import human_bytes
@@ -34,7 +33,7 @@ def run_command(arguments: Namespace) -> int:
     from stateproc.jobs.job_schema import job_schema
 
     if arguments.schema:
-        print(json.dumps(job_schema(), indent=2, ensure_ascii=False))
+        print_json(job_schema())
         return YES
     if arguments.job is None:
         raise InvalidOption("no job is given", advice="give the path of a job file, or --schema")
@@ -49,10 +48,8 @@ def run_command(arguments: Namespace) -> int:
         observe=run_progress,
     )
     if arguments.json:
-        print(json.dumps(outcome.report.to_dict(), indent=2, ensure_ascii=False))
+        print_json(outcome.report.to_dict())
     elif outcome.error is None:
-        from stateproc.cli.terminal import show
-
         show(run_view(outcome.report, outcome.plan, outcome.written))
     if outcome.error is None:
         return YES
@@ -91,7 +88,7 @@ def run_progress(phase: str, run: PreparedRun, engine: str) -> Iterator[None]:
         return written_bytes(run) if phase == "write" else 0
 
     if sys.stderr.isatty():
-        shown = write_bar(f"{what} {run.target}") if phase == "write" else elapsing(what)
+        shown = write_bar(f"{what} {run.target}") if phase == "write" else counting(what)
         with shown if engine == LOCAL else nullcontext():
             yield
         return
@@ -131,13 +128,7 @@ _HEADLINES = {
 def run_view(
     report: RunReport, plan: SavepointPlan | None = None, written: WriteReport | None = None
 ) -> RenderableType:
-    """Return the result of a run: inputs, plan or what was written, checks, warnings.
-
-    Args:
-        report: The report.
-        plan: The plan of the savepoint.
-        written: What was written; None if nothing was.
-    """
+    """Return the result of a run: inputs, plan or what was written, checks, warnings."""
     parts: list[RenderableType] = [
         Text(f"{report.job} (run {report.run_id}): {_headline(report)}", style="bold"),
         Text(f"target: {report.target}"),
@@ -167,7 +158,7 @@ def _headline(report: RunReport) -> str:
 
 
 def _inputs(report: RunReport) -> Table:
-    table = _table("input", "format", "version", "path")
+    table = text_table("input", "format", "version", "path")
     for item in report.inputs:
         table.add_row(Text(item["name"]), Text(item["format"]), Text(_version(item)), Text(str(item["path"] or "–")))
     return table
@@ -187,15 +178,8 @@ def _version(item: dict[str, Any]) -> str:
 
 
 def _checks(report: RunReport) -> Table:
-    table = _table("check", "result", "found")
+    table = text_table("check", "result", "found")
     for check in report.checks:
         result = {True: Text("holds", "green"), False: Text("fails", "red"), None: Text("–")}[check.passed]
         table.add_row(Text(check.name), result, Text(check.found))
-    return table
-
-
-def _table(*names: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    for name in names:
-        table.add_column(name, overflow="fold")
     return table

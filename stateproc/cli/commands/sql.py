@@ -32,8 +32,6 @@ def sql_command(arguments: Namespace) -> int:
     settings = {"memory_limit": arguments.memory_limit, "external_access": not arguments.no_external_access}
     with closing(snapshot.sql_database(threads=threads, **settings)) as database:
         if query is None:
-            # Lazy: start-up. Only the prompt needs readline.
-
             return SqlPrompt(database, format_name, arguments.limit, snapshot.path).run()
         _write(database, query, format_name, arguments)
     return YES

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -17,6 +15,7 @@ from rich.text import Text
 from stateproc.cli.arguments import open_snapshot, option_values
 from stateproc.cli.exit_status import NO, YES
 from stateproc.cli.progress import progress
+from stateproc.cli.terminal import print_json, show, text_table, without_controls
 from stateproc.errors import InvalidOption, Where, WriteFailed
 from stateproc.html.units import counted, human_bytes
 from stateproc.options import BY_NAME
@@ -43,11 +42,8 @@ def verify_command(arguments: Namespace) -> int:
     if file is not None and result.skeleton:
         _write(file, result.skeleton)
     if arguments.json:
-        json.dump(result.to_dict(), sys.stdout, ensure_ascii=False, indent=2)
-        print()
+        print_json(result.to_dict())
     else:
-        from stateproc.cli.terminal import show
-
         show(verification_view(result, skeleton_file=file))
     return YES if result.is_intact else NO
 
@@ -106,8 +102,7 @@ def verification_view(result: Verification, *, skeleton_file: str | None = None)
 
 
 def _table(operators: Iterable[VerifiedOperator]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    table.add_column("operator", overflow="fold")
+    table = text_table("operator")
     for name in ("states", "rows", "bytes"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
@@ -123,10 +118,10 @@ def _table(operators: Iterable[VerifiedOperator]) -> Table:
 
 
 def _named(operator: VerifiedOperator) -> Text:
-    text = Text(printable(operator.display), "bold")
+    text = Text(without_controls(operator.display), "bold")
     name = operator.name if operator.name != operator.display else None
     if name or operator.label:
-        text.append(f"  {printable(name or operator.label or '')}", "dim italic")
+        text.append(f"  {without_controls(name or operator.label or '')}", "dim italic")
     return text
 
 
@@ -163,10 +158,10 @@ def _problems(problems: Sequence[Problem], folder: str) -> list[RenderableType]:
 def _problem(problem: Problem, folder: str) -> tuple[RenderableType, RenderableType]:
     times = f" ({problem.occurrences} times)" if problem.occurrences > 1 and not problem.key_groups else ""
     mark = f"{_MARKS[problem.severity]} {problem.severity.value}  "
-    head = Text.assemble((mark, _COLORS[problem.severity]), printable(problem.what) + times)
-    lines = [Text(printable(text), "dim") for text in _places(problem, folder)]
+    head = Text.assemble((mark, _COLORS[problem.severity]), without_controls(problem.what) + times)
+    lines = [Text(without_controls(text), "dim") for text in _places(problem, folder)]
     if problem.advice:
-        lines.append(Text(f"→ {printable(problem.advice, keep_lines=True)}"))
+        lines.append(Text(f"→ {without_controls(problem.advice, keep_lines=True)}"))
     return head, Padding(Group(*lines), (0, 0, 0, 2))
 
 
@@ -234,8 +229,3 @@ def _verdict(result: Verification) -> Text:
     kinds = ", ".join(f"{number:,} {severity.value}" for severity, number in counts.items() if number)
     number = sum(counts.values())
     return Text.assemble((f"✗ {counted(number, 'problem')}", "bold red"), f" ({kinds}): {read}")
-
-
-def printable(text: str, *, keep_lines: bool = False) -> str:
-    """Return text of a snapshot without characters that control a terminal."""
-    return "".join(sign if sign.isprintable() or (keep_lines and sign == "\n") else "�" for sign in text)

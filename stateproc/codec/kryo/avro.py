@@ -125,10 +125,6 @@ def logical_value(type_: AvroType, value: Any) -> Any:
     return value if shown is None else shown
 
 
-def _date(type_: AvroType, value: Any) -> Moment:
-    return Moment("date", value)
-
-
 def _time(units: int) -> Callable[[AvroType, Any], Any]:
     def show(type_: AvroType, value: Any) -> Any:
         return Text(iso_time(value * (10**9 // units))) if 0 <= value < DAY_SECONDS * units else None
@@ -148,12 +144,8 @@ def _decimal(type_: AvroType, value: Any) -> Any:
     return KryoNumber(decimal_text(unscaled(value), type_.scale)) if value else None
 
 
-def _uuid(type_: AvroType, value: Any) -> Any:
-    return Text(str(uuid.UUID(bytes=value))) if len(value) == 16 else None
-
-
 _LOGICAL: dict[tuple[str, str], Callable[[AvroType, Any], Any]] = {
-    ("int", "date"): _date,
+    ("int", "date"): lambda type_, value: Moment("date", value),
     ("int", "time-millis"): _time(10**3),
     ("long", "time-micros"): _time(10**6),
     ("long", "timestamp-millis"): _stamp(10**3, "Z"),
@@ -164,7 +156,7 @@ _LOGICAL: dict[tuple[str, str], Callable[[AvroType, Any], Any]] = {
     ("long", "local-timestamp-nanos"): _stamp(10**9, ""),
     ("bytes", "decimal"): _decimal,
     ("fixed", "decimal"): _decimal,
-    ("fixed", "uuid"): _uuid,
+    ("fixed", "uuid"): lambda type_, value: Text(str(uuid.UUID(bytes=value))) if len(value) == 16 else None,
 }
 
 

@@ -175,10 +175,6 @@ def _sorted_map(w: Walker, type_: FieldType) -> KryoMap | None:
     return _map(w, type_, header=True)
 
 
-def _skip_list_map(w: Walker, type_: FieldType) -> KryoMap | None:
-    return _map(w, type_, header=w.version >= 5)
-
-
 def _immutable_map(w: Walker, type_: FieldType) -> KryoMap | None:
     return _map(w, type_, nullable=False)
 
@@ -224,7 +220,7 @@ COLLECTION_BODIES: dict[str, Body] = {
     "java.util.TreeSet": _sorted_collection,
     "java.util.PriorityQueue": _sorted_collection,
     "java.util.TreeMap": _sorted_map,
-    "java.util.concurrent.ConcurrentSkipListMap": _skip_list_map,
+    "java.util.concurrent.ConcurrentSkipListMap": lambda w, type_: _map(w, type_, header=w.version >= 5),
     "java.util.Arrays$ArrayList": _as_list,
     "java.util.RegularEnumSet": _enum_set,
     "java.util.JumboEnumSet": _enum_set,

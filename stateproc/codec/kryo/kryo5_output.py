@@ -12,14 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import NoReturn, TypeAlias
 
 from stateproc.codec.kryo import collections, scalars, times
-from stateproc.codec.kryo.classes import (
-    BY_NAME,
-    ID_BIAS,
-    PRIMITIVE_IDS,
-    REGISTRAR_BASE,
-    REGISTRAR_IDS,
-    USER_BASE,
-)
+from stateproc.codec.kryo.classes import BY_NAME, ID_BIAS, PRIMITIVE_IDS, REGISTRAR_BASE, REGISTRAR_IDS, USER_BASE
 from stateproc.codec.kryo.library_serializers import FIELD_SERIALIZERS
 from stateproc.codec.kryo.messages import MESSAGE_SERIALIZERS
 from stateproc.codec.kryo.primitives import KryoInput
@@ -376,10 +369,6 @@ def _zone_id(zone: Node) -> str | None:
     return times.offset_text(_input(zone).zigzag())
 
 
-def _zone_region(w: Kryo5Output, node: Node, args: tuple[FieldType, ...]) -> None:
-    w.string(_zone_id(node))
-
-
 def _zone_offset(w: Kryo5Output, node: Node, args: tuple[FieldType, ...]) -> None:
     quarters, rest = divmod(seconds := _input(node).zigzag(), _QUARTER)
     if rest:
@@ -401,10 +390,6 @@ def _duration(w: Kryo5Output, node: Node, args: tuple[FieldType, ...]) -> None:
     nanos = data.zigzag()
     w.fixed(data.zigzag_long(), _WORD)
     w.varint(nanos)
-
-
-def _year(w: Kryo5Output, node: Node, args: tuple[FieldType, ...]) -> None:
-    w.varint(_input(node).zigzag())
 
 
 def _year_month(w: Kryo5Output, node: Node, args: tuple[FieldType, ...]) -> None:
@@ -468,10 +453,6 @@ def _collection(
         w.out.boolean(nulls)
     for child in elements:
         w.known(child, nulls and nullable, inner)
-
-
-def _plain_collection(w: Kryo5Output, node: Node, args: tuple[FieldType, ...]) -> None:
-    _collection(w, node.children, args)
 
 
 def _immutable_collection(w: Kryo5Output, node: Node, args: tuple[FieldType, ...]) -> None:
@@ -623,14 +604,14 @@ def _writers() -> Mapping[Body | str, WriteBody]:
         "java.time.OffsetDateTime": _parts_of_time,
         "java.time.OffsetTime": _offset_time,
         "java.time.Period": _period,
-        "java.time.Year": _year,
+        "java.time.Year": lambda w, node, args: w.varint(_input(node).zigzag()),
         "java.time.YearMonth": _year_month,
         "java.time.ZoneOffset": _zone_offset,
-        "java.time.ZoneRegion": _zone_region,
+        "java.time.ZoneRegion": lambda w, node, args: w.string(_zone_id(node)),
         "java.time.ZonedDateTime": _zoned,
     }
     by_collection: dict[str, WriteBody] = {
-        "java.util.ArrayList": _plain_collection,
+        "java.util.ArrayList": lambda w, node, args: _collection(w, node.children, args),
         "java.util.HashMap": _plain_map,
         "java.util.ImmutableCollections$ListN": _immutable_collection,
         "java.util.ImmutableCollections$MapN": _immutable_map,

@@ -176,10 +176,6 @@ def _no_elements(w: Walker, type_: FieldType) -> list[Any]:
     return []
 
 
-def _no_entries(w: Walker, type_: FieldType) -> KryoMap:
-    return KryoMap()
-
-
 def _one_element(w: Walker, type_: FieldType) -> list[Any]:
     return [w.by_class()]
 
@@ -239,10 +235,6 @@ def _uuid(w: Walker, type_: FieldType) -> Text:
     high, low = w.data.fixed("long"), w.data.fixed("long")
     mask = (1 << 64) - 1
     return Text(str(UUID(int=(high & mask) << 64 | low & mask)))
-
-
-def _text(w: Walker, type_: FieldType) -> Text:
-    return Text(w.data.string() or "")
 
 
 def _pattern(w: Walker, type_: FieldType) -> Text:
@@ -321,7 +313,7 @@ SERIALIZER_BODIES: dict[str, Body] = {
     f"{_JAVAKAFFEE}ArraysAsListSerializer": _array_list,
     f"{_JAVAKAFFEE}BitSetSerializer": _bit_set,
     f"{_JAVAKAFFEE}CollectionsEmptyListSerializer": _no_elements,
-    f"{_JAVAKAFFEE}CollectionsEmptyMapSerializer": _no_entries,
+    f"{_JAVAKAFFEE}CollectionsEmptyMapSerializer": lambda w, type_: KryoMap(),
     f"{_JAVAKAFFEE}CollectionsEmptySetSerializer": _no_elements,
     f"{_JAVAKAFFEE}CollectionsSingletonListSerializer": _one_element,
     f"{_JAVAKAFFEE}CollectionsSingletonMapSerializer": _one_entry,
@@ -329,7 +321,7 @@ SERIALIZER_BODIES: dict[str, Body] = {
     f"{_JAVAKAFFEE}DateSerializer": _date,
     f"{_JAVAKAFFEE}EnumMapSerializer": _enum_map,
     f"{_JAVAKAFFEE}RegexSerializer": _pattern,
-    f"{_JAVAKAFFEE}URISerializer": _text,
+    f"{_JAVAKAFFEE}URISerializer": lambda w, type_: Text(w.data.string() or ""),
     f"{_JAVAKAFFEE}UUIDSerializer": _uuid,
     f"{_GUAVA}ArrayListMultimapSerializer": _multimap,
     f"{_GUAVA}HashMultimapSerializer": _multimap,

@@ -2,14 +2,13 @@
 
 * chill's ProtobufSerializer and TBaseSerializer: varint length, the message. JavaKaffee's ProtobufSerializer: varint
   length + 1, the message; 0 is null.
-* Protobuf: fields, see protobuf/wire.py.
+* Protobuf: fields, see protobuf/message_types.py.
 * Thrift (TBinaryProtocol) struct: fields of u8 type, i16 id and a value; u8 0 ends it.
 """
 
 from __future__ import annotations
 
-from stateproc.codec.kryo.protobuf.message_types import BadMessage
-from stateproc.codec.kryo.protobuf.wire import read_tag, skip_field
+from stateproc.codec.kryo.protobuf.message_types import BadMessage, read_tag, skip_field
 from stateproc.codec.kryo.types import FieldType
 from stateproc.codec.kryo.values import KryoMessage
 from stateproc.codec.kryo.walk_errors import OtherMessage, refuse_message, undeclared_message
@@ -21,10 +20,6 @@ _MAX_DEPTH = 64
 _STRUCT, _MAP, _SET, _LIST, _STRING = 12, 13, 14, 15, 11
 _THRIFT_SIZES = {2: 1, 3: 1, 4: 8, 6: 2, 8: 4, 10: 8}
 """Thrift's type → bytes of a value: bool, byte, double, i16, i32, i64."""
-
-
-def _protobuf(w: Walker, type_: FieldType) -> bytes | KryoMessage:
-    return _of_class(w, type_.name, w.data.varint())
 
 
 def _nullable_protobuf(w: Walker, type_: FieldType) -> bytes | KryoMessage | None:
@@ -112,7 +107,7 @@ def is_protobuf(data: bytes) -> bool:
 
 CHILL_PROTOBUF = "com.twitter.chill.protobuf.ProtobufSerializer"
 PROTOBUF_SERIALIZERS: dict[str, Body] = {
-    CHILL_PROTOBUF: _protobuf,
+    CHILL_PROTOBUF: lambda w, type_: _of_class(w, type_.name, w.data.varint()),
     "de.javakaffee.kryoserializers.protobuf.ProtobufSerializer": _nullable_protobuf,
 }
 MESSAGE_SERIALIZERS: dict[str, Body] = {

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from stateproc.codec.kryo.bodies import BODIES
+from stateproc.codec.kryo.avro import AVRO_BODIES
 from stateproc.codec.kryo.classes import UnknownId
+from stateproc.codec.kryo.collections import COLLECTION_BODIES, array, like_body
 from stateproc.codec.kryo.forms import Ambiguous, Doubts
+from stateproc.codec.kryo.library_serializers import CHECKED_SERIALIZERS, SERIALIZER_BODIES
 from stateproc.codec.kryo.own_serializers import (
     AmbiguousSerializer,
     UncertainSerializer,
@@ -16,13 +18,28 @@ from stateproc.codec.kryo.own_serializers import (
     misdescribed_serializer,
 )
 from stateproc.codec.kryo.primitives import KryoInput
+from stateproc.codec.kryo.scala import CHILL_BODIES, FIELD_BODIES, NAMED_BODIES, singleton
+from stateproc.codec.kryo.scalars import SCALAR_BODIES
 from stateproc.codec.kryo.setting import RECORD_GUESS, SORTED_GUESS, Guesses, KryoSetting
+from stateproc.codec.kryo.times import TIME_BODIES
 from stateproc.codec.kryo.types import class_of_name
 from stateproc.codec.kryo.values import json_text
 from stateproc.codec.kryo.walk_errors import UndescribedClass
-from stateproc.codec.kryo.walker import Walker
+from stateproc.codec.kryo.walker import BodyReaders, Walker
 from stateproc.errors import CHECK_FILE, CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.wire import Cursor
+
+BODIES = BodyReaders(
+    SCALAR_BODIES | TIME_BODIES | COLLECTION_BODIES | AVRO_BODIES,
+    array,
+    like_body,
+    FIELD_BODIES,
+    CHILL_BODIES,
+    NAMED_BODIES,
+    singleton,
+    SERIALIZER_BODIES,
+    CHECKED_SERIALIZERS,
+)
 
 
 class OtherWriter(UnsupportedSnapshot):

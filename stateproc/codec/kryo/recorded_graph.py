@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any
 
-from stateproc.codec.kryo.bodies import BODIES
 from stateproc.codec.kryo.collections import FORMS, SORTED_FORMS
 from stateproc.codec.kryo.primitives import KryoInput
-from stateproc.codec.kryo.reader import read_guessing
+from stateproc.codec.kryo.reader import BODIES, read_guessing
 from stateproc.codec.kryo.setting import Guesses, KryoSetting
 from stateproc.codec.kryo.types import FieldType, UserClass
 from stateproc.codec.kryo.values import KryoObject

@@ -154,10 +154,6 @@ def _keys_of_hash_map(w: Walker, type_: FieldType) -> list[Any]:
     return keys
 
 
-def _values(w: Walker, type_: FieldType) -> list[Any]:
-    return [value for _, value in _outer_map(w)]
-
-
 def _outer_map(w: Walker) -> list[tuple[Any, Any]]:
     at = w.data.cursor.pos
     outer = w.by_class()
@@ -237,7 +233,7 @@ CHILL_COLLECTIONS: dict[str, Body] = {
     f"{MUTABLE}.HashMap$$anon$1": _keys_of_hash_map,
     f"{IMMUTABLE}.MapLike$ImmutableDefaultKeySet": _keys,
     "scala.collection.MapLike$DefaultKeySet": _keys,
-    "scala.collection.MapLike$DefaultValuesIterable": _values,
+    "scala.collection.MapLike$DefaultValuesIterable": lambda w, type_: [value for _, value in _outer_map(w)],
 }
 """Collections that chill's serializers write."""
 
@@ -278,10 +274,6 @@ def _side(w: Walker, type_: FieldType, *, class_name: str, side: str) -> KryoObj
     return KryoObject(class_name, {side: w.by_class()})
 
 
-def _empty_option(w: Walker, type_: FieldType) -> None:
-    return None
-
-
 def _unit(w: Walker, type_: FieldType) -> KryoObject:
     return KryoObject(type_.name)
 
@@ -293,18 +285,6 @@ def _named(w: Walker, type_: FieldType, *, text: str) -> Text:
 def singleton(w: Walker, type_: FieldType) -> Text:
     """Return the name of a Scala object, which has no body."""
     return Text(type_.name.removesuffix("$"))
-
-
-def _symbol(w: Walker, type_: FieldType) -> str | None:
-    return w.data.string()
-
-
-def _symbol_by_name(w: Walker, type_: FieldType) -> Any:
-    return w.known(FieldType("java.lang.String"))
-
-
-def _regex(w: Walker, type_: FieldType) -> Text:
-    return Text(w.data.string() or "")
 
 
 # --- tuples -----------------------------------------------------------------------------------------------
@@ -342,10 +322,6 @@ def _big_decimal(w: Walker, type_: FieldType) -> KryoNumber | None:
     return _expect_number(w, number)
 
 
-def _big_int(w: Walker, type_: FieldType) -> KryoNumber | None:
-    return _expect_number(w, w.by_class())
-
-
 def _expect_number(w: Walker, value: Any) -> KryoNumber | None:
     if value is not None and not isinstance(value, KryoNumber):
         w.data.cursor.corrupt("a big number of Scala without Java's number in it")
@@ -366,10 +342,6 @@ def _constant(w: Walker, type_: FieldType, *, n: int) -> int:
     if not 0 <= ordinal < n:
         w.data.cursor.corrupt(f"constant {ordinal} of {type_.name}, which has {n}", at=at)
     return ordinal
-
-
-def _time_unit(w: Walker, type_: FieldType) -> Text:
-    return Text(_UNITS[_constant(w, type_, n=len(_UNITS))])
 
 
 def _finite_duration(w: Walker, type_: FieldType) -> Text:
@@ -403,10 +375,6 @@ def _enumeration_value(w: Walker, type_: FieldType) -> Any:
     return described.constants[number]
 
 
-def _class_tag(w: Walker, type_: FieldType) -> Any:
-    return w.known(FieldType("java.lang.Class"))
-
-
 def _manifest(w: Walker, type_: FieldType) -> Text:
     """ManifestSerializer: varint n + 1 of a type without class; or 0, the class, the number of arguments, these."""
     at = w.data.cursor.pos
@@ -421,14 +389,6 @@ def _manifest(w: Walker, type_: FieldType) -> Text:
         w.data.cursor.corrupt(f"a Manifest with {n} type arguments", at=at)
     args = ", ".join(str(_manifest(w, type_)) for _ in range(n))
     return Text(f"{name}[{args}]" if args else f"{name}")
-
-
-def _string_builder(w: Walker, type_: FieldType) -> Any:
-    return w.known(FieldType("java.lang.StringBuilder"))
-
-
-def _wrapped_string(w: Walker, type_: FieldType) -> Any:
-    return w.known(FieldType("java.lang.String"))
 
 
 def _ordering(w: Walker, type_: FieldType, *, n: int) -> Text:
@@ -453,9 +413,9 @@ CHILL_BODIES: dict[str, Body] = {
     **{f"scala.Tuple1$mc{kind}$sp": partial(_fixed_tuple, kinds=kind) for kind in "JID"},
     **{f"scala.Tuple2$mc{a}{b}$sp": partial(_fixed_tuple, kinds=a + b) for a in "JID" for b in "JID"},
     **CHILL_COLLECTIONS,
-    "scala.Symbol": _symbol,
+    "scala.Symbol": lambda w, type_: w.data.string(),
     "scala.runtime.BoxedUnit": _unit,
-    "scala.util.matching.Regex": _regex,
+    "scala.util.matching.Regex": lambda w, type_: Text(w.data.string() or ""),
     "scala.Enumeration$Val": _enumeration_value,
     **{f"scala.reflect.ManifestFactory${name}Manifest": _manifest for name in (*_MANIFESTS, "ClassType")},
 }
@@ -465,14 +425,14 @@ NAMED_BODIES: dict[str, Body] = {
     **{f"scala.Tuple{n}": partial(_tuple_by_name, n=n) for n in range(1, 23)},
     **{f"scala.Tuple1$mc{kind}$sp": partial(_specialised_tuple, kinds=kind) for kind in "JID"},
     **{f"scala.Tuple2$mc{a}{b}$sp": partial(_specialised_tuple, kinds=a + b) for a in "JID" for b in "JID"},
-    "scala.Symbol": _symbol_by_name,
+    "scala.Symbol": lambda w, type_: w.known(FieldType("java.lang.String")),
     "scala.runtime.BoxedUnit": _unit,
 }
 """Classes with an id in flink-scala, as they are written by their names, without it."""
 
 FIELD_BODIES: dict[str, Body] = {
     "scala.Some": _element,
-    "scala.None$": _empty_option,
+    "scala.None$": lambda w, type_: None,
     "scala.util.Left": partial(_side, class_name=EITHER, side="left"),
     "scala.util.Right": partial(_side, class_name=EITHER, side="right"),
     "scala.util.Success": partial(_side, class_name="scala.util.Try", side="success"),
@@ -484,20 +444,20 @@ FIELD_BODIES: dict[str, Body] = {
         if "C" in a + b or "Z" in a + b
     },
     **FIELD_COLLECTIONS,
-    f"{IMMUTABLE}.WrappedString": _wrapped_string,
-    f"{MUTABLE}.StringBuilder": _string_builder,
+    f"{IMMUTABLE}.WrappedString": lambda w, type_: w.known(FieldType("java.lang.String")),
+    f"{MUTABLE}.StringBuilder": lambda w, type_: w.known(FieldType("java.lang.StringBuilder")),
     "scala.math.BigDecimal": _big_decimal,
-    "scala.math.BigInt": _big_int,
+    "scala.math.BigInt": lambda w, type_: _expect_number(w, w.by_class()),
     _MATH_CONTEXT: _math_context,
     _ROUNDING: partial(_constant, n=_ROUNDING_MODES),
-    _TIME_UNIT: _time_unit,
+    _TIME_UNIT: lambda w, type_: Text(_UNITS[_constant(w, type_, n=len(_UNITS))]),
     "java.util.Comparators$NaturalOrderComparator": partial(_constant, n=1),
     "scala.concurrent.duration.FiniteDuration": _finite_duration,
     "scala.concurrent.duration.Deadline": _deadline,
     "scala.concurrent.duration.Duration$$anon$1": partial(_named, text="Duration.Undefined"),
     "scala.concurrent.duration.Duration$$anon$2": partial(_named, text="Duration.Inf"),
     "scala.concurrent.duration.Duration$$anon$3": partial(_named, text="Duration.MinusInf"),
-    "scala.reflect.ClassTag$GenericClassTag": _class_tag,
+    "scala.reflect.ClassTag$GenericClassTag": lambda w, type_: w.known(FieldType("java.lang.Class")),
     **{f"scala.math.{name}": partial(_ordering, n=n) for name, n in _ANONYMOUS_ORDERINGS.items()},
 }
 """Classes that FieldSerializer writes, or a serializer that writes the same bytes."""

@@ -105,20 +105,8 @@ def _optional(w: Walker, type_: FieldType) -> Any:
     return w.declared(without_arguments(type_.args[0])) if type_.args and w.version < 5 else w.by_class()
 
 
-def _atomic_int(w: Walker, type_: FieldType) -> int:
-    return w.data.zigzag()
-
-
-def _atomic_long(w: Walker, type_: FieldType) -> int:
-    return w.data.zigzag_long()
-
-
 def _atomic_boolean(w: Walker, type_: FieldType) -> bool:
     return w.data.boolean() if w.version >= 5 else w.data.zigzag() != 0
-
-
-def _reference(w: Walker, type_: FieldType) -> Any:
-    return w.by_class()
 
 
 def _nothing(w: Walker, type_: FieldType) -> Text:
@@ -155,8 +143,8 @@ SCALAR_BODIES: dict[str, Body] = {
     "java.util.Optional": _optional,
     "java.util.UUID": _uuid,
     "java.util.concurrent.atomic.AtomicBoolean": _atomic_boolean,
-    "java.util.concurrent.atomic.AtomicInteger": _atomic_int,
-    "java.util.concurrent.atomic.AtomicLong": _atomic_long,
-    "java.util.concurrent.atomic.AtomicReference": _reference,
+    "java.util.concurrent.atomic.AtomicInteger": lambda w, type_: w.data.zigzag(),
+    "java.util.concurrent.atomic.AtomicLong": lambda w, type_: w.data.zigzag_long(),
+    "java.util.concurrent.atomic.AtomicReference": lambda w, type_: w.by_class(),
     "java.util.regex.Pattern": _pattern,
 }

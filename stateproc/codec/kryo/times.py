@@ -177,10 +177,6 @@ def _year_number(w: Walker) -> int:
     return signed(w.data.varint(), 32) if w.version >= 5 else w.data.zigzag()
 
 
-def _year(w: Walker, type_: FieldType) -> Text:
-    return Text(str(_year_number(w)))
-
-
 def _year_month(w: Walker, type_: FieldType) -> Text:
     if w.version >= 5:
         year, month = _year_number(w), w.data.cursor.i8()
@@ -219,7 +215,7 @@ TIME_BODIES: dict[str, Body] = {
     "java.time.OffsetDateTime": _offset_date_time,
     "java.time.OffsetTime": _offset_time,
     "java.time.Period": _period,
-    "java.time.Year": _year,
+    "java.time.Year": lambda w, type_: Text(str(_year_number(w))),
     "java.time.YearMonth": _year_month,
     "java.time.ZoneOffset": _zone_offset,
     "java.time.ZoneRegion": _zone_region,

@@ -343,11 +343,7 @@ class Walker:
         return begins == _JAVA_STREAM or (serializer in self._java_streams and begins[:1] in _JAVA_OBJECTS)
 
     def java_object(self, serializer: str) -> JavaValue:
-        """JavaSerializer: an object; those of one serializer are in one stream, with other bytes between them.
-
-        Args:
-            serializer: The class that the serializer is for.
-        """
+        """JavaSerializer: an object; those of one serializer are in one stream, with other bytes between them."""
         stream = self._java_streams.get(serializer)
         if stream is None or self._next_four() == _JAVA_STREAM:
             stream = self._java_streams[serializer] = JavaStream(self.data.cursor)

@@ -2,14 +2,7 @@
 
 from stateproc.codec.arrow_arrays import with_nulls
 from stateproc.codec.layouts.base import Layout
-from stateproc.codec.layouts.binary import (
-    BinaryArray,
-    BinaryMap,
-    BinaryRow,
-    Sized,
-    VariableSlot,
-    WideTimestampSlot,
-)
+from stateproc.codec.layouts.binary import BinaryArray, BinaryMap, BinaryRow, Sized, VariableSlot, WideTimestampSlot
 from stateproc.codec.layouts.collections import AvroBlocks, Counted, Delimited, MapLayout, Numbers
 from stateproc.codec.layouts.nesting import Choice, ChoiceOption, Converted, Hosted, Marked, Prefixed, StructLayout
 from stateproc.codec.layouts.numbers import AlwaysNull, Boolean, Number, SingletonValue, VarNumber

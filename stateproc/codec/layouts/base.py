@@ -108,6 +108,19 @@ class Wrapper(Layout):
         return self.inner.to_python(value)
 
 
+class ListLayout(Layout):
+    """A list of values of one layout."""
+
+    item: Layout
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.list_(self.item.arrow_type)
+
+    def to_python(self, value: Any) -> Any:
+        return None if value is None else [self.item.to_python(item) for item in value]
+
+
 def refuse_rows(array: pa.Array, message: str) -> SizedWriter:
     """No rows of a layout that is read only: all that were there were null, say. Raises Unwritable for any row."""
     if len(array):

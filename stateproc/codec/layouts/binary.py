@@ -20,15 +20,15 @@ from stateproc.codec.encoding import binary_rows, list_encoding
 from stateproc.codec.encoding.binary_rows import Field, Slots
 from stateproc.codec.encoding.sized_writers import SizedWriter, locate_errors
 from stateproc.codec.errors import BadValue
-from stateproc.codec.layouts.base import Layout, Wrapper
+from stateproc.codec.layouts.base import Layout, ListLayout, Wrapper
 from stateproc.codec.layouts.collections import as_map, list_array
 from stateproc.codec.layouts.nesting import struct_array
 from stateproc.codec.layouts.numbers import AlwaysNull, FullRange, number_array
-from stateproc.codec.layouts.rows import ROW_KIND_FIELD, given_kinds, kind_array, row_to_python
+from stateproc.codec.layouts.rows import given_kinds, kind_array, row_to_python, row_type
 
 
 @dataclass(frozen=True)
-class VariableSlot(Layout):
+class VariableSlot(Wrapper):
     """A slot of offset and length of a value elsewhere in the row; up to 7 bytes may be ``inlined``.
 
     ``reserved``: so many bytes are kept for the value even if it has less or is null.
@@ -38,10 +38,6 @@ class VariableSlot(Layout):
     inlined: bool = False
     reserved: int = 0
     size = 8
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return self.inner.arrow_type
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         b.op(ops.ENTER, ops.ENTER_SLOT_OR_INLINE if self.inlined else ops.ENTER_SLOT)
@@ -55,9 +51,6 @@ class VariableSlot(Layout):
 
     def skip(self, b: Builder) -> None:
         b.op(ops.SKIP, 8)
-
-    def to_python(self, value: Any) -> Any:
-        return self.inner.to_python(value)
 
 
 @dataclass(frozen=True)
@@ -127,10 +120,7 @@ class BinaryRow(Layout):
 
     @property
     def arrow_type(self) -> pa.DataType:
-        fields = [pa.field(name, layout.arrow_type) for name, layout in self.fields]
-        if self.keep_kind:
-            fields.append(pa.field(ROW_KIND_FIELD, pa.string()))
-        return pa.struct(fields)
+        return row_type(self.fields, self.keep_kind)
 
     @property
     def _null_bytes(self) -> int:
@@ -178,7 +168,7 @@ class BinaryRow(Layout):
 
 
 @dataclass(frozen=True)
-class BinaryArray(Layout):
+class BinaryArray(ListLayout):
     """An array that fills its range: i32 count, null bits, elements of ``width`` bytes, the variable part.
 
     ``required``: its elements are NOT NULL: nulls are read, but not written.
@@ -188,10 +178,6 @@ class BinaryArray(Layout):
     width: int
     required: bool = False
     min_size = 4
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.list_(self.item.arrow_type)
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         counts = b.column(4, -1)
@@ -216,9 +202,6 @@ class BinaryArray(Layout):
         list_encoding.counts_of(offsets, (2**31 - 1) // 8, "elements")
         with locate_errors(lambda i: int(np.searchsorted(offsets, i, "right")) - 1, "an element"):
             return binary_rows.arrays(offsets, self.width, measure_field(self.item, items, self.required))
-
-    def to_python(self, value: Any) -> Any:
-        return None if value is None else [self.item.to_python(item) for item in value]
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from stateproc.codec.encoding.sized_writers import (
     varints,
 )
 from stateproc.codec.errors import Unrepresentable
-from stateproc.codec.layouts.base import Layout, Unwritable, validity_buffer
+from stateproc.codec.layouts.base import Layout, ListLayout, Unwritable, validity_buffer
 from stateproc.codec.layouts.nesting import StructLayout
 from stateproc.codec.layouts.numbers import Boolean, Number
 from stateproc.codec.native.jit import exported
@@ -63,6 +63,18 @@ def list_array(decoded: DecodedColumns, counts: int, items: Assembler, arrow_typ
     return pa.Array.from_buffers(arrow_type, len(sizes), buffers, children=[items(decoded)])
 
 
+def emit_items(b: Builder, item: Layout, counts: int) -> Assembler:
+    """Emit the loop over as many items as the count that was read says; it is kept in the column ``counts``."""
+    end = b.label()
+    b.op(ops.LOOP, counts, item.min_size, end)
+    body = b.here()
+    with b.items():
+        items = item.emit(b, False)
+    b.op(ops.NEXT, counts, body)
+    b.bind(end)
+    return items
+
+
 def measure_items(item: Layout, array: pa.Array) -> tuple[Longs, SizedWriter]:
     """(offsets, from 0; items measured) of a list array."""
     arrays.refuse_nulls(array, "a list or map")
@@ -76,15 +88,11 @@ def map_type(key: pa.DataType, value: pa.DataType) -> pa.DataType:
 
 
 @dataclass(frozen=True)
-class Counted(Layout):
+class Counted(ListLayout):
     """A count (ops.COUNT_*), then so many items."""
 
     item: Layout
     count: int = ops.COUNT_I32
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.list_(self.item.arrow_type)
 
     @property
     def min_size(self) -> int:
@@ -96,15 +104,8 @@ class Counted(Layout):
         return lambda decoded: list_array(decoded, counts, items, self.arrow_type)
 
     def _emit_items(self, b: Builder, counts: int) -> Assembler:
-        end = b.label()
         b.op(ops.READ_COUNT, self.count)
-        b.op(ops.LOOP, counts, self.item.min_size, end)
-        body = b.here()
-        with b.items():
-            items = self.item.emit(b, False)
-        b.op(ops.NEXT, counts, body)
-        b.bind(end)
-        return items
+        return emit_items(b, self.item, counts)
 
     def measure(self, array: pa.Array) -> SizedWriter:
         offsets, items = measure_items(self.item, array)
@@ -118,19 +119,12 @@ class Counted(Layout):
             return concatenate([varints(counts), list_encoding.joined(offsets, items)])
         raise Unwritable("lists whose count is stored in another value are read only")
 
-    def to_python(self, value: Any) -> Any:
-        return None if value is None else [self.item.to_python(item) for item in value]
-
 
 @dataclass(frozen=True)
-class Delimited(Layout):
+class Delimited(ListLayout):
     """Items up to the end of the range with one ',' between them: list state in canonical and RocksDB entries."""
 
     item: Layout
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.list_(self.item.arrow_type)
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         counts = b.column(4, -1)
@@ -147,19 +141,12 @@ class Delimited(Layout):
     def measure(self, array: pa.Array) -> SizedWriter:
         return list_encoding.joined(*measure_items(self.item, array), list_encoding.COMMA)
 
-    def to_python(self, value: Any) -> Any:
-        return None if value is None else [self.item.to_python(item) for item in value]
-
 
 @dataclass(frozen=True)
-class AvroBlocks(Layout):
+class AvroBlocks(ListLayout):
     """Avro's arrays and maps: blocks of a varint count and so many items, ended by a count of 0."""
 
     item: Layout
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.list_(self.item.arrow_type)
 
     @property
     def min_size(self) -> int:
@@ -189,9 +176,6 @@ class AvroBlocks(Layout):
                 constant_bytes(b"\0"),
             ]
         )
-
-    def to_python(self, value: Any) -> Any:
-        return None if value is None else [self.item.to_python(item) for item in value]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from stateproc.codec.encoding import list_encoding
 from stateproc.codec.encoding.list_encoding import mask
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, fixed, locate_errors, scatter
 from stateproc.codec.errors import BadValue, Unrepresentable
-from stateproc.codec.layouts.base import Layout
+from stateproc.codec.layouts.base import Layout, ListLayout
 from stateproc.codec.layouts.collections import list_array, measure_items
 from stateproc.codec.layouts.nesting import struct_array
 
@@ -73,6 +73,12 @@ def given_kinds(array: pa.Array, names: Sequence[str]) -> npt.NDArray[np.uint8] 
     return np.where(null, 0, arrays.numbers_of(codes)).astype(np.uint8)
 
 
+def row_type(fields: tuple[tuple[str, Layout], ...], keep_kind: bool) -> pa.DataType:
+    """The Arrow type of a row with these fields, and with its kind as a last one if it is kept."""
+    kind = [pa.field(ROW_KIND_FIELD, pa.string())] if keep_kind else []
+    return pa.struct([*(pa.field(name, layout.arrow_type) for name, layout in fields), *kind])
+
+
 def row_to_python(fields: tuple[tuple[str, Layout], ...], value: Any) -> Any:
     """A row as a dict; its kind only if it is not the usual +I."""
     if value is None:
@@ -97,10 +103,7 @@ class MaskedRow(Layout):
 
     @property
     def arrow_type(self) -> pa.DataType:
-        fields = [pa.field(name, layout.arrow_type) for name, layout in self.fields]
-        if self.keep_kind:
-            fields.append(pa.field(ROW_KIND_FIELD, pa.string()))
-        return pa.struct(fields)
+        return row_type(self.fields, self.keep_kind)
 
     @property
     def _lead(self) -> int:
@@ -172,16 +175,12 @@ class MaskedRow(Layout):
 
 
 @dataclass(frozen=True)
-class MaskedList(Layout):
+class MaskedList(ListLayout):
     """Table's LinkedListSerializer: an i32 count, one mask bit per item (if ``has_mask``), the non-null items."""
 
     item: Layout
     has_mask: bool = True
     min_size = 4
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        return pa.list_(self.item.arrow_type)
 
     def emit(self, b: Builder, nullable: bool) -> Assembler:
         counts = b.column(4, -1)
@@ -223,6 +222,3 @@ class MaskedList(Layout):
                 list_encoding.joined(offsets, scatter(len(items), [(valid, present)])),
             ]
         )
-
-    def to_python(self, value: Any) -> Any:
-        return None if value is None else [self.item.to_python(item) for item in value]

@@ -13,8 +13,8 @@ from stateproc.html.cards import TypeNode, type_tree
 from stateproc.model.operator import Operator
 from stateproc.model.rocksdb_tables import has_databases
 from stateproc.reports.inspect_report import Report
-from stateproc.reports.kafka_offsets import kafka_offsets
 from stateproc.reports.rocksdb_report import operator_tables
+from stateproc.reports.source_positions import kafka_offsets
 from stateproc.reports.state_times import StateTimes
 
 if TYPE_CHECKING:
@@ -57,15 +57,7 @@ def page_report(
     *,
     scan: bool,
 ) -> PageReport:
-    """Complete the report of ``inspect``.
-
-    Args:
-        snapshot: The snapshot.
-        operators: The operators that ``inspect`` reports on.
-        inspect: That report.
-        times: The times in their states.
-        scan: Whether any number of RocksDB tables is opened.
-    """
+    """Complete the report of ``inspect``. ``scan``: open any number of RocksDB tables."""
     notes: list[str] = []
     return PageReport(
         inspect=inspect,

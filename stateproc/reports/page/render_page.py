@@ -74,13 +74,7 @@ _SMALLEST = 6
 
 
 def render_page(report: PageReport, *, version: str, made: datetime) -> str:
-    """Return the page.
-
-    Args:
-        report: The facts.
-        version: The version of stateproc.
-        made: The time of making the page.
-    """
+    """Return the page."""
     limits = PageLimits()
     for _ in range(_SMALLEST):
         page = _rendered(report, limits, version, made)

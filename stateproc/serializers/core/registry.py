@@ -260,11 +260,15 @@ def composite_snapshot(*class_names: str, outer_version: int) -> Callable[[_Clas
 
     def register_class(made: _Class) -> _Class:
         made._written = class_names[0], outer_version
-        n = sum(item.type == "Serializer" for item in fields(made))
-        snapshot(*class_names)(lambda cursor, version: made(*composite(cursor, version, n)))
+        composite_reader(*class_names, n=sum(item.type == "Serializer" for item in fields(made)), make=made)
         return made
 
     return register_class
+
+
+def composite_reader(*class_names: str, n: int, make: Callable[..., Serializer]) -> None:
+    """Read snapshots without an outer payload as what ``make`` returns for their ``n`` nested serializers."""
+    snapshot(*class_names)(lambda cursor, version: make(*composite(cursor, version, n)))
 
 
 def simple_snapshot(serializer: Serializer, *class_names: str) -> None:

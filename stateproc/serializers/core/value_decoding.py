@@ -21,11 +21,6 @@ UNREADABLE = (OverflowError, pa.ArrowInvalid)
 def decode_value(layout: Layout, data: bytes, type_name: str) -> Any:
     """Decode ``data``, which must hold exactly one value of ``layout``, to a Python value.
 
-    Args:
-        layout: the layout of the value.
-        data: the value's bytes.
-        type_name: the name of the type for error messages.
-
     Raises:
         CorruptSnapshot: the bytes are no such value.
         UnsupportedSnapshot: the value has no Python representation, or cannot be decoded.

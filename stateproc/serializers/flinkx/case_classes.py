@@ -22,14 +22,7 @@ from stateproc.codec.builder import Builder, Label
 from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.variants import UNNAMED, StructVariant, VariantStruct
 from stateproc.flink_versions import Release
-from stateproc.serializers.core.base import (
-    VARIABLE,
-    CaseClassArity,
-    LayoutContext,
-    Serializer,
-    Undecodable,
-    fixed_sum,
-)
+from stateproc.serializers.core.base import VARIABLE, CaseClassArity, LayoutContext, Serializer, Undecodable, fixed_sum
 from stateproc.serializers.core.registry import (
     CompositeSerializer,
     composite_with,

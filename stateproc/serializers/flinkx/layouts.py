@@ -19,7 +19,7 @@ from stateproc.codec.builder import Assembler, Builder, Label
 from stateproc.codec.encoding.sized_writers import SizedWriter, concatenate, constant_bytes, scatter
 from stateproc.codec.layouts import Counted, Layout, MapLayout
 from stateproc.codec.layouts.base import refuse_rows
-from stateproc.codec.layouts.collections import list_array
+from stateproc.codec.layouts.collections import emit_items, list_array
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import Serializer
@@ -139,14 +139,7 @@ class NullableCounted(Counted):
         b.bind(following)
         if self.lead is not None:
             self.lead.skip(b)
-        done = b.label()
-        b.op(ops.LOOP, counts, self.item.min_size, done)
-        body = b.here()
-        with b.items():
-            items = self.item.emit(b, False)
-        b.op(ops.NEXT, counts, body)
-        b.bind(done)
-        return items
+        return emit_items(b, self.item, counts)
 
     def measure(self, array: pa.Array) -> SizedWriter:
         if self.lead is not None and self.lead.size != 0:

@@ -194,10 +194,6 @@ def is_migrated(serializer: Serializer | None) -> bool:
 def migrated(serializer: Serializer, context: LayoutContext) -> Serializer:
     """Return what a job of flink-scala-api 2.x has in place of a serializer; it reads the values of the old one.
 
-    Args:
-        serializer: One of Flink 1.
-        context: How values are read.
-
     Raises:
         UnsupportedSnapshot: A serializer in it has no counterpart.
     """

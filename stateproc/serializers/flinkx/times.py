@@ -16,14 +16,7 @@ import pyarrow.compute as pc
 
 from stateproc.codec import ops
 from stateproc.codec.builder import Builder, Label
-from stateproc.codec.layouts import (
-    AlwaysNull,
-    Converted,
-    FlinkString,
-    Layout,
-    Number,
-    StructLayout,
-)
+from stateproc.codec.layouts import AlwaysNull, Converted, FlinkString, Layout, Number, StructLayout
 from stateproc.codec.layouts.variants import StructVariant, VariantStruct
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer

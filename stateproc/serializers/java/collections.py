@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -23,7 +24,7 @@ from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer
 from stateproc.serializers.core.registry import (
     CompositeSerializer,
-    composite,
+    composite_reader,
     composite_with,
     expect_version,
     simple_snapshot,
@@ -137,17 +138,8 @@ class ListOf(CompositeSerializer):
 
 
 for _class_name in (_LIST, _ARRAY_LIST, LIST_VIEW + "$ListSerializerSnapshot"):
-
-    @snapshot(_class_name)
-    def _read_list(cursor: Cursor, version: int, *, name: str = _class_name) -> Serializer:
-        (element,) = composite(cursor, version, 1)
-        return ListOf("List", element, None, name)
-
-
-@snapshot(_SET)
-def _read_set(cursor: Cursor, version: int) -> Serializer:
-    (element,) = composite(cursor, version, 1)
-    return ListOf("Set", element, null_byte=1)
+    composite_reader(_class_name, n=1, make=partial(ListOf, "List", snapshot_class=_class_name))
+composite_reader(_SET, n=1, make=partial(ListOf, "Set", null_byte=1))
 
 
 @snapshot(_ARRAY)
@@ -195,10 +187,7 @@ class MapOf(CompositeSerializer):
             super().write_snapshot(out, release)
 
 
-@snapshot(_MAP)
-def _read_map(cursor: Cursor, version: int) -> Serializer:
-    key, value = composite(cursor, version, 2)
-    return MapOf(key, value)
+composite_reader(_MAP, n=2, make=MapOf)
 
 
 @dataclass(frozen=True)
@@ -224,10 +213,7 @@ class NullAwareMap(CompositeSerializer):
             write_composite(out, _NULL_AWARE_MAP, 1, self.nested, release)
 
 
-@snapshot(_NULL_AWARE_MAP)
-def _read_null_aware_map(cursor: Cursor, version: int) -> Serializer:
-    key, value = composite(cursor, version, 2)
-    return NullAwareMap(key, value)
+composite_reader(_NULL_AWARE_MAP, n=2, make=NullAwareMap)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer,
 from stateproc.serializers.core.registry import (
     SCALA_PACKAGES,
     CompositeSerializer,
-    composite,
+    composite_reader,
     composite_with,
     expect_version,
     simple_snapshot,
@@ -149,10 +149,7 @@ class EitherOf(CompositeSerializer):
         write_composite(out, self.snapshot_class or _EITHER, 1, self.nested, release)
 
 
-@snapshot(_EITHER)
-def _read_either(cursor: Cursor, version: int) -> Serializer:
-    left, right = composite(cursor, version, 2)
-    return EitherOf(left, right)
+composite_reader(_EITHER, n=2, make=EitherOf)
 
 
 @dataclass(frozen=True)

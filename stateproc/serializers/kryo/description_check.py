@@ -13,11 +13,10 @@ from itertools import islice
 from typing import Any
 
 from stateproc.codec.errors import BadValue
-from stateproc.codec.kryo.bodies import BODIES
 from stateproc.codec.kryo.classes import OUTSIDE_REGISTRATIONS, UnknownId
 from stateproc.codec.kryo.forms import may_be_collection
 from stateproc.codec.kryo.primitives import KryoInput
-from stateproc.codec.kryo.reader import read_guessing, read_kryo
+from stateproc.codec.kryo.reader import BODIES, read_guessing, read_kryo
 from stateproc.codec.kryo.setting import FORM_GUESS, Guesses, KryoSetting
 from stateproc.codec.kryo.types import CLASS, FieldType, UserClass, in_java_order, is_outer
 from stateproc.codec.kryo.values import KryoObject
@@ -52,12 +51,7 @@ def candidates(classes: Mapping[str, UserClass]) -> list[UserClass]:
 
 
 def missing_enclosing_object(data: bytes, setting: KryoSetting) -> tuple[str, str] | None:
-    """Return message and advice if a value fits once enclosing objects are added to descriptions.
-
-    Args:
-        data: The value, whole.
-        setting: The setting that it does not fit.
-    """
+    """Return message and advice if a value fits once enclosing objects are added to descriptions."""
     if setting.version >= 5 or _fits_with_outer(data, setting, (), ""):
         return None
     found = candidates(setting.classes)

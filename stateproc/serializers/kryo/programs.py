@@ -22,7 +22,6 @@ from stateproc.codec.builder import Assembler, Builder, DecodedColumns, Label, n
 from stateproc.codec.encoding.sized_writers import SizedWriter
 from stateproc.codec.errors import BadValue
 from stateproc.codec.kryo.avro import AVRO_BODIES
-from stateproc.codec.kryo.bodies import BODIES
 from stateproc.codec.kryo.classes import (
     CHILL_BASE,
     CHILL_IDS,
@@ -34,6 +33,7 @@ from stateproc.codec.kryo.classes import (
 from stateproc.codec.kryo.collections import KERNEL_COLLECTIONS, SORTED_FORMS, kernel_code
 from stateproc.codec.kryo.forms import EMPTY_BODIES, Ambiguous, has_arguments, may_be_collection, pushes_arguments
 from stateproc.codec.kryo.primitives import KryoInput
+from stateproc.codec.kryo.reader import BODIES
 from stateproc.codec.kryo.setting import Guesses, KryoSetting
 from stateproc.codec.kryo.types import BOXES, CLASS, STRING, FieldType, UserClass, bind, in_java_order, is_synthetic
 from stateproc.codec.kryo.values import KryoObject

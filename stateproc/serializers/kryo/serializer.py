@@ -10,13 +10,12 @@ from typing import Any
 from stateproc.codec import ops
 from stateproc.codec.errors import BadValue, Unrepresentable
 from stateproc.codec.kryo.avro import AVRO_SCHEMA, AVRO_TYPES
-from stateproc.codec.kryo.bodies import BODIES
 from stateproc.codec.kryo.classes import PRIMITIVE_IDS, REGISTRAR_IDS, UnknownId
 from stateproc.codec.kryo.collections import COLLECTION_BODIES
 from stateproc.codec.kryo.forms import ABSTRACT, KNOWN_CLASSES
 from stateproc.codec.kryo.library_serializers import FIELD_SERIALIZERS
 from stateproc.codec.kryo.own_serializers import ANY_INSTANCE, refuse_own_serializer
-from stateproc.codec.kryo.reader import OtherWriter, read_kryo, readable_serializers
+from stateproc.codec.kryo.reader import BODIES, OtherWriter, read_kryo, readable_serializers
 from stateproc.codec.kryo.setting import KryoSetting
 from stateproc.codec.kryo.types import FieldType, UserClass, class_of_name
 from stateproc.codec.kryo.walk_errors import CorruptMessage, OtherMessage, UndescribedClass, how_to_describe

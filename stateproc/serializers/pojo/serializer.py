@@ -39,12 +39,7 @@ from stateproc.serializers.pojo.layouts import (
     field_layout,
     shared_step,
 )
-from stateproc.serializers.pojo.type_extraction import (
-    ReleaseDependent,
-    TypeExtractor,
-    java_class,
-    with_declared_types,
-)
+from stateproc.serializers.pojo.type_extraction import ReleaseDependent, TypeExtractor, java_class, with_declared_types
 from stateproc.wire import Cursor, Output
 
 _SNAPSHOT = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"

@@ -28,7 +28,7 @@ from stateproc.codec.layouts import (
     Numbers,
     StructLayout,
 )
-from stateproc.codec.layouts.collections import measure_items
+from stateproc.codec.layouts.collections import emit_items, measure_items
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import VARIABLE, LayoutContext, Serializer
 from stateproc.serializers.core.registry import (
@@ -98,15 +98,9 @@ class _CountedBytes(Counted):
     min_size = 8
 
     def _emit_items(self, b: Builder, counts: int) -> Assembler:
-        done = b.label()
         b.op(ops.READ_COUNT, ops.COUNT_I32)
         b.op(ops.ENTER, ops.ENTER_I32)
-        b.op(ops.LOOP, counts, self.item.min_size, done)
-        body = b.here()
-        with b.items():
-            items = self.item.emit(b, False)
-        b.op(ops.NEXT, counts, body)
-        b.bind(done)
+        items = emit_items(b, self.item, counts)
         b.op(ops.RANGE_END)
         b.op(ops.LEAVE)
         return items

@@ -11,26 +11,12 @@ import pyarrow as pa
 from stateproc.codec import ops
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.codec.builder import Builder, Label
-from stateproc.codec.layouts import (
-    AlwaysNull,
-    Boolean,
-    Choice,
-    ChoiceOption,
-    Converted,
-    Layout,
-    Number,
-    StructLayout,
-)
+from stateproc.codec.layouts import AlwaysNull, Boolean, Choice, ChoiceOption, Converted, Layout, Number, StructLayout
 from stateproc.codec.layouts.variants import UNNAMED, StructVariant, VariantStruct
 from stateproc.codec.temporal import ints, nulls
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer, fixed_sum
-from stateproc.serializers.core.registry import (
-    CompositeSerializer,
-    composite_snapshot,
-    simple_snapshot,
-    write_simple,
-)
+from stateproc.serializers.core.registry import CompositeSerializer, composite_snapshot, simple_snapshot, write_simple
 from stateproc.wire import Output
 
 _ELEMENT = "org.apache.flink.streaming.runtime.streamrecord.StreamElementSerializer$StreamElementSerializerSnapshot"

@@ -6,11 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from stateproc.codec.layouts import (
-    Layout,
-    Number,
-    StructLayout,
-)
+from stateproc.codec.layouts import Layout, Number, StructLayout
 from stateproc.flink_versions import Release
 from stateproc.serializers.core.base import LayoutContext, Serializer, fixed_sum
 from stateproc.serializers.core.registry import (

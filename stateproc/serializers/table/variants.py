@@ -241,9 +241,6 @@ MAX_POSITIONS = 1 << 22
 def positions(data: bytes) -> list[int]:
     """Decode a bitmap to the positions that are set, in ascending order.
 
-    Args:
-        data: one serialized bitmap, and nothing after it.
-
     Raises:
         CorruptSnapshot: the bytes are no bitmap.
         UnsupportedSnapshot: the bitmap has over 4 million positions, which few bytes can stand for.

@@ -18,9 +18,9 @@ from stateproc.feed.commits import commits
 from stateproc.snapshot.selection import state_option
 from stateproc.spark.filters import limited, with_offered_pushdowns
 from stateproc.spark.options import source_options
-from stateproc.spark.python_source import register_source
 from stateproc.spark.reader import SavepointReader
 from stateproc.spark.source import reader_of, schema_of
+from stateproc.spark.views import register_source
 from tests.helpers.change_feeds import apply_feed, rows_of
 from tests.helpers.fixtures import FIXTURES, fixtures_in
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 import stateproc
 from stateproc import InvalidOption, InvalidRows, NotFound, OperatorBootstrap, SavepointWriter
 from stateproc.model.operator import Operator
-from stateproc.reports.kafka_offsets import kafka_offsets
+from stateproc.reports.source_positions import kafka_offsets
 from tests.helpers.fixtures import FIXTURES
 
 UID = "orders-from-kafka"

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 import stateproc
 from stateproc.errors import InvalidOption, MissingFile, NotFound, SnapshotError
-from stateproc.spark.python_source import register_source
 from stateproc.spark.types import arrow_schema, spark_schema
+from stateproc.spark.views import register_source
 
 pytestmark = pytest.mark.spark
 RELEASE = tuple(map(int, pyspark.__version__.split(".")[:2]))

@@ -14,8 +14,9 @@ import pytest
 
 from stateproc.cli.arguments import choose_format
 from stateproc.cli.rows_table import rows_table
-from stateproc.cli.terminal import bar, human_bytes, plain, sparkline
+from stateproc.cli.terminal import bar, plain, sparkline
 from stateproc.errors import InvalidOption
+from stateproc.html.units import human_bytes
 from stateproc.row_formats.json_values import json_lines, json_values
 from stateproc.row_formats.row_writers import WRITERS
 

@@ -5,6 +5,10 @@ where the bytes lack it; others have their default. Extensions and unknown field
 
 Protobuf itself takes a field of another wire type for an unknown one and cuts numbers to the width of their field, so
 that messages of other types would have defaults and other numbers. `check_fields` finds both in the bytes.
+
+A field is a varint (number << 3 | wire type) and a value. Wire types: 0 varint, 1 eight bytes, 2 varint length and
+bytes, 3 the fields of a group up to 4 of the same number, 5 four bytes. Numbers that are repeated may be packed: wire
+type 2 around their values. Negative numbers of int32 and of enums have ten bytes, as if they were int64.
 """
 
 from __future__ import annotations
@@ -14,21 +18,56 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from stateproc.codec.kryo.protobuf.wire import (
-    EIGHT_BYTES,
-    END_GROUP,
-    FOUR_BYTES,
-    GROUP,
-    MAX_DEPTH,
-    SIZED,
-    VARINT,
-    read_tag,
-    read_varint,
-    skip_field,
-)
 from stateproc.codec.kryo.values import KryoMap
 from stateproc.errors import CorruptSnapshot
 from stateproc.wire import Cursor
+
+VARINT, EIGHT_BYTES, SIZED, GROUP, END_GROUP, FOUR_BYTES = range(6)
+MAX_DEPTH = 100
+_LAST_FIELD = (1 << 29) - 1
+
+
+def read_tag(cursor: Cursor) -> tuple[int, int]:
+    """Return number and wire type of the next field. Raises CorruptSnapshot."""
+    at = cursor.pos
+    number, wire_type = divmod(read_varint(cursor), 8)
+    if not 1 <= number <= _LAST_FIELD:
+        cursor.corrupt(f"a Protobuf field of number {number}", at=at)
+    if wire_type > FOUR_BYTES:
+        cursor.corrupt(f"a Protobuf field of wire type {wire_type}", at=at)
+    return number, wire_type
+
+
+def read_varint(cursor: Cursor) -> int:
+    """Return a varint of at most 64 bits. Raises CorruptSnapshot."""
+    value = 0
+    for index in range(10):
+        byte = cursor.u8()
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return value & (2**64 - 1)
+    cursor.corrupt("a varint of over 10 bytes")
+
+
+def skip_field(cursor: Cursor, number: int, wire_type: int, depth: int = 0) -> None:
+    """Pass over the value of a field. Raises CorruptSnapshot."""
+    if wire_type == VARINT:
+        read_varint(cursor)
+    elif wire_type in (EIGHT_BYTES, FOUR_BYTES):
+        cursor.take(8 if wire_type == EIGHT_BYTES else 4, "a number")
+    elif wire_type == SIZED:
+        cursor.take(read_varint(cursor), "a Protobuf field")
+    elif wire_type == GROUP and depth < MAX_DEPTH:
+        while True:
+            inner, kind = read_tag(cursor)
+            if kind == END_GROUP:
+                break
+            skip_field(cursor, inner, kind, depth + 1)
+        if inner != number:
+            cursor.corrupt(f"the end of group {inner} within group {number}")
+    else:
+        cursor.corrupt("the end of a group that has not begun" if depth < MAX_DEPTH else "groups nested too deep")
+
 
 _DOUBLE, _FLOAT, _INT64, _UINT64, _INT32, _FIXED64, _FIXED32, _BOOL, _STRING, _GROUP = range(1, 11)
 _MESSAGE, _BYTES, _UINT32, _ENUM, _SFIXED32, _SFIXED64, _SINT32, _SINT64 = range(11, 19)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
-from stateproc.readers.changelog.change_blocks import suffixed
 from stateproc.readers.changelog.log_compaction import composed
 from tests.helpers.byte_builders.changelog import (
     ADD,
@@ -199,8 +198,6 @@ def test_lengths_of_ambiguous_keys_are_little_endian_without_leading_zeros(lengt
     sizes, spaces = np.array([length]), np.array([2])
     out, offsets = np.empty(length + 32, dtype=np.uint8), np.empty(2, dtype=np.int64)
     composed(at, sizes, at + length, spaces, True, out.ctypes.data, offsets)
-    assert out[: offsets[1]].tobytes() == b"k" * length + bytes.fromhex(suffix) + b"ns\x02"
-    suffixed(at, at + length, at + length + 2, out.ctypes.data, offsets)
     assert out[: offsets[1]].tobytes() == b"k" * length + bytes.fromhex(suffix) + b"ns\x02"
     composed(at, sizes, at + length, spaces, False, out.ctypes.data, offsets)
     assert out[: offsets[1]].tobytes() == b"k" * length + b"ns"
