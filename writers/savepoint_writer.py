@@ -362,7 +362,8 @@ class SavepointWriter(SinkEdits):
         if not isinstance(value, RowData):
             raise InvalidOption(f"{pair.old.label} has accumulators that are no rows", advice="give the job's plan")
         made = aggregate_conversion(pair, value, operator.header.names)
-        if not made.changes(value) and not made.views:
+        shown = [[call.get("type") for call in node.items("aggCalls")] for node in (pair.old, pair.new)]
+        if not made.changes(value) and not made.views and shown[0] == shown[1]:
             return
         if SQL_RETRACTED in operator.header.names:
             raise InvalidOption(

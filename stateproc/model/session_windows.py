@@ -26,7 +26,7 @@ from stateproc.readers.state_descriptor import WINDOW_SET as PYTHON_WINDOW_SET
 WINDOW_SET = "merging-window-set"
 CONTENTS = ("window-contents", "window-state", "two-input-window-left-state", "two-input-window-right-state")
 _PYTHON_CONTENTS = frozenset(PREFIX + name for name in CONTENTS)
-SQL_WINDOWS, SQL_RETRACTED = "session-window-mapping", "previous-state"
+SQL_WINDOWS, SQL_RETRACTED = "session-window-mapping", "previous-aggs"
 
 
 def window_mapping(state: str, others: Set[str]) -> str | None:

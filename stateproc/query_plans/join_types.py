@@ -18,9 +18,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from stateproc.query_plans.node_definitions import JOIN, SIDES, join_type
+from stateproc.query_plans.node_definitions import JOIN, SIDES, WAITING_JOINS, columns_in, join_spec, join_type
 from stateproc.query_plans.plan_conditions import join_condition
 from stateproc.query_plans.plan_file import PlanNode
+from stateproc.query_plans.time_bounds import INTERVAL_JOIN
 
 OUTER: Mapping[str, tuple[bool, bool]] = {
     "INNER": (False, False), "LEFT": (True, False), "RIGHT": (False, True), "FULL": (True, True),
@@ -105,16 +106,53 @@ class OtherRows:
 
     Attributes:
         words: Which rows were not emitted, or stay emitted.
-        found: The states with these rows, by the numbers of their partners.
+        found: The states with these rows, by the numbers of their partners; None for rows that no state has.
     """
 
     words: tuple[str, ...]
-    found: str
+    found: str | None
+
+
+def lacks_partners(old: PlanNode, new: PlanNode, *, other_condition: bool) -> str | None:
+    """Return what the state of a join does not say of partners that another type or condition needs; None if it says
+    all.
+
+    An interval join marks rows that had a partner, of inputs whose rows are emitted without one (TimeIntervalJoin).
+    Joins of windows and temporal ones look for partners as the time of a row comes.
+
+    Args:
+        old: The join as it was.
+        new: The join as it will be.
+        other_condition: Whether it has another condition beside its keys.
+    """
+    if new.kind not in (JOIN, INTERVAL_JOIN) or not (other_condition or join_type(old) != join_type(new)):
+        return None
+    before, after = OUTER[join_type(old)], OUTER[join_type(new)]
+    for side, was, now in zip(SIDES, before, after, strict=True):
+        if now and was and other_condition:
+            return f"its state says which rows of the {side} input had a partner by the condition that it was"
+        if now and not was and new.kind == INTERVAL_JOIN:
+            return f"its state does not say which rows of the {side} input had a partner"
+    return None
+
+
+def missing_in_condition(new: PlanNode, columns: Sequence[Sequence[int | None]]) -> str | None:
+    """Return which columns of a join's condition its rows from before do not have, in words; None if they have all.
+
+    Args:
+        new: The join as it will be.
+        columns: Of each input for each column the position of the old one (`Pair.columns`).
+    """
+    known = [position for side in columns for position in side]
+    names = [name for side in range(len(columns)) for name in new.input(side)]
+    over = columns_in(join_spec(new).get("nonEquiCondition"))
+    new_names = [names[at] for at in sorted(over) if at < len(known) and known[at] is None]
+    return f"its rows do not have {', '.join(new_names)}, which its condition is over" if new_names else None
 
 
 def other_rows(old: PlanNode, new: PlanNode) -> OtherRows | None:
     """Return what a join that gets another type had emitted, or had not; None for other nodes."""
-    if old.kind != JOIN or join_type(old) == join_type(new):
+    if old.kind not in (JOIN, *WAITING_JOINS) or join_type(old) == join_type(new):
         return None
     was, now = join_type(old), join_type(new)
     alone = [
@@ -125,6 +163,8 @@ def other_rows(old: PlanNode, new: PlanNode) -> OtherRows | None:
     partnered = _partnered(was, now)
     words = (*alone, *([partnered] if partnered else []))
     sides = [side for at, side in enumerate(SIDES) if _ALONE[was][at] != _ALONE[now][at] or (at == 0 and partnered)]
+    if old.kind != JOIN:
+        return OtherRows(words, None)
     states = ", ".join(f"{side}-records of the {_snapshot(now, side)} snapshot" for side in sides)
     numbers = "their number of associations says which" if partnered else "which have 0 associations"
     return OtherRows(words, f"these rows, {numbers} ({states})")

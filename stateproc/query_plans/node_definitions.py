@@ -29,8 +29,8 @@ from stateproc.query_plans.plan_tables import (
     table_of,
     table_schema,
 )
-from stateproc.query_plans.rank_order import last_rank
-from stateproc.query_plans.time_bounds import time_bounds, without_bounds
+from stateproc.query_plans.rank_order import last_rank, window_ranks
+from stateproc.query_plans.time_bounds import INTERVAL_JOIN, frame_rows, time_bounds, without_bounds
 
 CALC, JOIN, MULTI_JOIN = "stream-exec-calc", "stream-exec-join", "stream-exec-multi-join"
 TEMPORAL_JOIN = "stream-exec-temporal-join"
@@ -57,6 +57,9 @@ _UID_OPTIONS = ("table.exec.uid.format", "table.exec.uid.generation")
 _UNIQUE_KEYS = ("leftUpsertKeys", "rightUpsertKeys", "leftUniqueKeys", "rightUniqueKeys")
 _OF_ONE_SIDE = ("SEMI", "ANTI")
 _JOIN_TYPES = ("INNER", "LEFT", "RIGHT", "FULL", *_OF_ONE_SIDE)
+_CONDITION = "nonEquiCondition"
+_ANY_PARTNERS = {"joinType": None, _CONDITION: None}
+"""What a join does not have to be to keep the same rows."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +76,12 @@ class Definition:
         kept: The columns of the rows that its state keeps, of each input.
         arguments: What each call is over, apart from its function.
         local: What a local aggregate reads, over which the calls of the global one are.
-        any_results: The frame of a node that keeps the same rows and emits others: of a join whatever its type is, of
-            TopN whatever its ranks and strategy are, of an interval join and OVER whatever their bounds of time are, of
-            a deduplication whichever row it returns; "" for other nodes.
+        any_results: The frame of a node that keeps the same rows and emits others: of a join whatever its type and its
+            condition beside the keys are, of TopN whatever its ranks and strategy are, of windows whatever their ranks
+            are, of an interval join and OVER whatever their bounds of time or number of rows are, of a deduplication
+            whichever row it returns; "" for other nodes.
         condition: Which of the rows that its frame says are kept; "" for all.
+        partners: Which rows with the same key are partners in a join.
     """
 
     rows: str
@@ -89,6 +94,7 @@ class Definition:
     local: Definition | None = None
     any_results: str = ""
     condition: str = ""
+    partners: str = ""
 
 
 def definition(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
@@ -260,13 +266,19 @@ def _join(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     made = _keeper(rows, columns, rest, inputs)
     if join_type(node) not in _JOIN_TYPES:
         return made
-    any_type = _text(node.kind, [one.rows for one in inputs], {**traced, "joinType": None}, rest)
-    return replace(made, any_results=any_type)
+    any_type = _text(node.kind, [one.rows for one in inputs], traced | _ANY_PARTNERS, rest)
+    return replace(made, any_results=any_type, partners=_text(traced.get(_CONDITION)))
+
+
+def join_spec(node: PlanNode) -> Any:
+    """Return what a plan says of a join's keys, type and condition; None of other nodes."""
+    return node.at("intervalJoinSpec", "joinSpec") if node.kind == INTERVAL_JOIN else node.at("joinSpec")
 
 
 def join_type(node: PlanNode) -> str:
     """Return the type of a join, such as INNER."""
-    return str(node.at("joinSpec", "joinType"))
+    spec = join_spec(node)
+    return str(spec.get("joinType") if isinstance(spec, dict) else None)
 
 
 def _columns_of_sides(rows: str, spec: Any, inputs: Sequence[Definition]) -> list[str]:
@@ -390,12 +402,29 @@ def _waiting_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition | 
     rows = _text(node.kind, version, settings, [one.rows for one in inputs], traced)
     columns = _columns_of_sides(rows, node.at("joinSpec"), inputs)
     columns += [_text(rows, "number", number) for number in range(len(node.columns) - len(columns))]
-    made, others = _keeper(rows, columns, [], inputs), without_bounds(node)
+    made, others = _keeper(rows, columns, [], inputs), _without_results(node)
     if others is None:
         return made
-    unbounded = _traced(node, {**attributes, **others}, _columns_of([one.columns for one in inputs]))
-    of_any_bounds = _text(node.kind, version, settings, [one.rows for one in inputs], unbounded)
-    return replace(made, any_results=of_any_bounds)
+    of_any = _traced(node, {**attributes, **others}, _columns_of([one.columns for one in inputs]))
+    any_results = _text(node.kind, version, settings, [one.rows for one in inputs], of_any)
+    spec = join_spec(node)
+    partners = (
+        "" if spec is None else _text(_traced(node, spec[_CONDITION], _columns_of([one.columns for one in inputs])))
+    )
+    return replace(made, any_results=any_results, partners=partners)
+
+
+def _without_results(node: PlanNode) -> dict[str, Any] | None:
+    """Return the attributes of a node whose rows wait that decide what it emits, without these; None of other nodes."""
+    if window_ranks(node) is not None:
+        return {"rankRange": None, "outputRowNumber": None}
+    spec = join_spec(node)
+    if not isinstance(spec, dict) or join_type(node) not in _JOIN_TYPES or _CONDITION not in spec:
+        return None
+    if node.kind != INTERVAL_JOIN:
+        return {"joinSpec": spec | _ANY_PARTNERS}
+    others = without_bounds(node)
+    return None if others is None else {"intervalJoinSpec": others | {"joinSpec": spec | _ANY_PARTNERS}}
 
 
 def _over(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
@@ -418,7 +447,7 @@ def _over(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     texts, arguments = tuple(map(_text, made)), tuple(map(_arguments, made))
     state = _text(found.state, texts, timers_of_over(node))
     of_any_bounds = ""
-    if time_bounds(node) is not None:
+    if time_bounds(node) is not None or frame_rows(node) is not None:
         frame["group"].pop("lowerBound")
         unbounded = _traced(node, {**attributes, "overSpec": frame}, _columns_of([over]))
         of_any_bounds = _text(node.kind, version, settings, before.rows, unbounded)

@@ -26,6 +26,7 @@ from stateproc.query_plans.over_aggregates import over_order
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, invalid_plan, row_type_names, row_type_types
 from stateproc.query_plans.plan_lineage import in_order
 from stateproc.query_plans.plan_tables import SINK, primary_key
+from stateproc.query_plans.rank_order import keys_of_rows, ordered_by
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.type_text import parse_sql_type
 
@@ -107,7 +108,7 @@ def _wide(name: str, value: Any) -> Any:
         made = {inner: _wide(inner, one) for inner, one in value.items()}
         if "argList" in value:
             made["type"] = _collection(value.get("type"))
-        if value.get("kind") == "CALL" and not _keeps_all(value):
+        if value.get("kind") == "CALL" and not (_keeps_all(value) or _writes_whole_number(value)):
             made["type"], made["operand types"] = value.get("type"), _operand_types(value)
         return made
     if isinstance(value, list):
@@ -120,7 +121,17 @@ def _only_widens(call: dict[str, Any]) -> bool:
     return call.get("kind") == "CALL" and "CAST" in str(call.get("internalName")) and _keeps_all(call)
 
 
+def _writes_whole_number(call: dict[str, Any]) -> bool:
+    """Return whether a call gives a whole number as text, which is the same in all of their types."""
+    type_, operands, name = _parsed(call.get("type")), _operand_types(call), str(call.get("internalName"))
+    before = _parsed(operands[0]) if len(operands) == 1 else None
+    is_text = type_ is not None and type_.kind in ("CHAR", "VARCHAR") and ("CAST" in name or name.startswith(_AS_JSON))
+    return is_text and before is not None and before.kind in _INTEGERS
+
+
 _TEXT = ("CHAR", "VARCHAR", "BINARY", "VARBINARY")
+_AS_JSON = "$JSON_STRING$"
+"""A function that gives a value as JSON, which JSON_ARRAYAGG and JSON_OBJECTAGG keep."""
 
 
 def _keeps_all(call: dict[str, Any]) -> bool:
@@ -236,11 +247,9 @@ _JOINS = (("joinSpec",), ("intervalJoinSpec", "joinSpec"))
 def found_by(node: PlanNode) -> list[tuple[int, int]]:
     """Return by which columns a node finds its state below a key: the number of the input, and the position.
 
-    Those of joins are `unique_columns`.
+    Those of joins and of TopN are `unique_columns`.
     """
-    order = [*node.items("orderBy", "fields"), *node.items("sortSpec", "fields")]
-    by = [one.get("index") for one in order if isinstance(one, dict)] + over_order(node)
-    lists = [(0, by), (0, node.items("rankStrategy", "primaryKeys"))]  # Not each strategy of TopN has such keys.
+    lists = [(0, ordered_by(node) + over_order(node))]
     if node.kind == MULTI_JOIN:
         lists += [(index, one) for index, many in enumerate(node.items("inputUniqueKeys")) for one in many]
         lists += [(index, list(joined_by(node, index))) for index in range(len(node.sources))]
@@ -254,8 +263,10 @@ def unique_keys(node: PlanNode, side: int) -> list[list[int]]:
 
 
 def unique_columns(node: PlanNode) -> list[tuple[int, int]]:
-    """Return the columns of the unique keys of a join's inputs: the number of the input, and the position."""
-    return [(side, at) for side in range(len(SIDES)) for key in unique_keys(node, side) for at in key]
+    """Return the columns that are keys of maps of rows, which get wider types with these, and by which a join's inputs
+    are unique: the number of the input, and the position."""
+    keys = [(0, at) for at in keys_of_rows(node)]
+    return keys + [(side, at) for side in range(len(SIDES)) for key in unique_keys(node, side) for at in key]
 
 
 def input_names(number: int) -> tuple[str, ...]:

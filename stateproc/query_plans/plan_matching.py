@@ -54,6 +54,7 @@ class Pair:
             for a new column. None where state stays as it is.
         mapped: Whether the user said so.
         filtered: Whether the new node leaves rows out that the old one kept.
+        other_partners: Whether rows of a join are partners by another condition beside its keys.
     """
 
     old: PlanNode
@@ -64,6 +65,7 @@ class Pair:
     mapped: bool = False
     alike: tuple[Mapping[str, tuple[int, int]], ...] = ()
     filtered: bool = False
+    other_partners: bool = False
 
     @property
     def is_converted(self) -> bool:
@@ -319,7 +321,9 @@ def _conversion(one: PlanNode, two: PlanNode, texts: Sequence[Mapping[int, Defin
         return None
     pair = _with_columns(one, two, texts) if before.kept else Pair(one, two)
     if not before.calls:
-        return replace(pair, filtered=before.condition != after.condition)
+        return replace(
+            pair, filtered=before.condition != after.condition, other_partners=before.partners != after.partners
+        )
     kept = positions(before.calls, after.calls)
     if any(source is None and not is_known_call(two, number) for number, source in enumerate(kept)):
         return None

@@ -315,7 +315,7 @@ def _notes(
     converted: list[str] = []
     for pair in match.pairs:
         words = call_words(pair) if pair.kept is not None else []
-        others = other_results(pair.old, pair.new)
+        others = other_results(pair)
         words += [] if others is None else [others.words]
         words += row_words(rows[pair.new.id]) if pair.columns is not None else []
         words += ["rows that do not pass its filter dropped"] if pair.filtered else []

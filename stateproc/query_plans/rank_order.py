@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from stateproc.query_plans.plan_file import PlanNode, row_type_types
 
@@ -34,6 +35,7 @@ _MADE_OF = {
     NUMBER_OF_ROWS: (NUMBER_OF_ROWS,),
 }
 """State of TopN → the states of which it is made."""
+WINDOW_RANK = "stream-exec-window-rank"
 _RANKS = ("stream-exec-rank", "stream-exec-sort-limit", "stream-exec-limit")
 
 
@@ -77,6 +79,17 @@ def last_rank(node: PlanNode) -> int | None:
     if node.kind not in _RANKS or node.at("rankRange", "type") != "Constant" or type(last) is not int:
         return None
     return last if _strategy(node) in ("Retract", "AppendFast", "UpdateFast") else None
+
+
+def window_ranks(node: PlanNode) -> tuple[int, int] | None:
+    """Return the first and the last rank of TopN of windows; None of other nodes.
+
+    Its state has the rows of these ranks, and maybe others; which they are is decided as a window ends
+    (WindowRankProcessor).
+    """
+    first, last = (node.at("rankRange", name) for name in ("start", "end"))
+    is_known = node.kind == WINDOW_RANK and node.at("rankRange", "type") == "Constant"
+    return (first, last) if is_known and type(first) is int and type(last) is int else None
 
 
 def first_rank(node: PlanNode) -> int:
@@ -124,9 +137,9 @@ def missing_ranks(old: PlanNode, new: PlanNode, columns: Sequence[int | None]) -
         kept = "those of its ranks, by their own key" if state == REPLACED_ROWS else "those of its ranks"
         return f"it would be found in the state {becomes}, which needs more than {kept}, which is all that {state} has"
     if becomes == REPLACED_ROWS:
-        unique = _unique(new)
+        unique = unique_of_ranks(new)
         found = [columns[at] if at < len(columns) else None for at in unique]
-        if None in found or (state == REPLACED_ROWS and found != _unique(old)):
+        if None in found or (state == REPLACED_ROWS and found != unique_of_ranks(old)):
             return "its rows have another unique key, by which they are found"
     return None
 
@@ -149,7 +162,7 @@ def kept_ranks(old: PlanNode, new: PlanNode) -> RowsWithRanks | None:
         SortColumn(one.get("isAscending") is True, one.get("nullIsLast") is True, int(one.get("index", -1)))
         for one in fields
     )
-    unique = tuple(_unique(new)) if becomes == REPLACED_ROWS else ()
+    unique = tuple(unique_of_ranks(new)) if becomes == REPLACED_ROWS else ()
     return RowsWithRanks(state, becomes, now, tuple(order), unique)
 
 
@@ -170,7 +183,31 @@ def _strategy(node: PlanNode) -> str:
     return str(node.at("rankStrategy", "type"))
 
 
-def _unique(node: PlanNode) -> list[int]:
+def keys_of_rows(node: PlanNode) -> list[int]:
+    """Return the columns that are the keys of the map in which TopN keeps its rows, by their positions: those of their
+    own key, or by which they are ordered; none of all rows, the number of which is kept by these in another state."""
+    if window_ranks(node) is not None:
+        return [at for at in _order(node, "sortSpec") if type(at) is int]
+    state = None if last_rank(node) is None else rows_state(node)
+    if state == REPLACED_ROWS:
+        return unique_of_ranks(node)
+    return [at for at in _order(node, "orderBy") if type(at) is int] if state == ADDED_ROWS else []
+
+
+def ordered_by(node: PlanNode) -> list[Any]:
+    """Return the columns by which a node orders rows and finds its state, by their positions; none of TopN whose state
+    has other keys, or `keys_of_rows`."""
+    if window_ranks(node) is not None or (last_rank(node) is not None and rows_state(node) != ALL_ROWS):
+        return []
+    return [*_order(node, "orderBy"), *_order(node, "sortSpec")]
+
+
+def _order(node: PlanNode, spec: str) -> list[Any]:
+    return [one.get("index") for one in node.items(spec, "fields") if isinstance(one, dict)]
+
+
+def unique_of_ranks(node: PlanNode) -> list[int]:
+    """Return the columns of the unique key by which TopN finds its rows, by their positions."""
     return [at for at in node.items("rankStrategy", "primaryKeys") if type(at) is int]
 
 

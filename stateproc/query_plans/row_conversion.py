@@ -37,7 +37,15 @@ from stateproc.query_plans.plan_lineage import (
 )
 from stateproc.query_plans.plan_matching import Pair, state_uid
 from stateproc.query_plans.plan_tables import SINK, sink_columns
-from stateproc.query_plans.rank_order import NUMBERS_OF_ALL_ROWS
+from stateproc.query_plans.rank_order import (
+    ADDED_ROWS,
+    ALL_ROWS,
+    NUMBERS_OF_ALL_ROWS,
+    REPLACED_ROWS,
+    keys_of_rows,
+    rows_state,
+    window_ranks,
+)
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.type_text import parse_sql_type
 
@@ -55,6 +63,8 @@ _OF_ACCUMULATORS = ("accState", "accMapState", "sortedListState")
 """States of OVER with other rows: accumulators, and sort keys."""
 _OF_INPUTS = "multi-join-input-"
 """States of a multi-join: those with the rows of each input, by its number."""
+_WITH_KEYS = ((REPLACED_ROWS, REPLACED_ROWS), (ADDED_ROWS, ADDED_ROWS), (ALL_ROWS, ADDED_ROWS))
+"""States of TopN, as it was and as it will be, whose maps have the same keys."""
 _NORMALIZE = "stream-exec-changelog-normalize"
 _TIMES = ("TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE")
 
@@ -103,7 +113,7 @@ class RowConversion:
         columns: The new columns: positions of those that stay, those with a wider type, and those that are new.
         as_keys: Whether the state keeps the rows as keys of a map.
         after_key: Whether the rows are the second field of such keys, after what an input of a multi-join is joined by.
-        unique: The new columns that are the keys of the map, of a join's input with a unique key.
+        unique: The new columns that are the keys of the map, of a join's input with a unique key, or of TopN by one.
     """
 
     before: tuple[str, ...]
@@ -197,7 +207,7 @@ def row_conversions(new: NewQuery, pair: Pair, fills: Fills) -> tuple[RowConvers
         if columns == [*range(len(before))]:
             found.append(None)
             continue
-        after_key, unique = len(names_in_keys(pair.new, side)) > 1, _unique_key(pair.new, side)
+        after_key, unique = len(names_in_keys(pair.new, side)) > 1, _unique_key(pair, side)
         made = RowConversion(before, tuple(columns), _is_key(pair.new, side), after_key, unique)
         if made.as_keys:
             _check_keys(new, pair, side, made)
@@ -404,9 +414,12 @@ def _is_key(node: PlanNode, side: int) -> bool:
     return node.kind == JOIN and not unique_keys(node, side)
 
 
-def _unique_key(node: PlanNode, side: int) -> tuple[int, ...]:
-    """Return the columns by which a join finds the rows of an input below its key; none where the key is enough, or the
-    input has no unique key."""
+def _unique_key(pair: Pair, side: int) -> tuple[int, ...]:
+    """Return the columns by which a join finds the rows of an input below its key, or TopN its rows; none where the key
+    is enough, or the input has no unique key."""
+    node, keys = pair.new, keys_of_rows(pair.new)
+    if keys and (window_ranks(node) is not None or (rows_state(pair.old), rows_state(node)) in _WITH_KEYS):
+        return tuple(keys)
     if node.kind != JOIN:
         return ()
     known, joined = unique_keys(node, side), set(node.items("joinSpec", f"{SIDES[side]}Keys"))

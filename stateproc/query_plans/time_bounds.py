@@ -2,8 +2,11 @@
 
 State has the rows that may still be in the bounds. With narrower ones it has all that are needed, and others, which are
 left out as they are compared (TimeIntervalJoin), or taken back with the next row (RowTimeRangeBoundedPrecedingFunction,
-ProcTimeRangeBoundedPrecedingFunction): it stays as it is. Of wider ones rows have left already. A frame of a number of
-rows (ROWS) only loses a row for each that comes (RowTimeRowsBoundedPrecedingFunction): it has no bounds here.
+ProcTimeRangeBoundedPrecedingFunction): it stays as it is. Of wider ones rows have left already.
+
+A frame of a number of rows (ROWS) loses the oldest row as another comes, and never several
+(RowTimeRowsBoundedPrecedingFunction, ProcTimeRowsBoundedPrecedingFunction). Between two rows the state has the current
+row and those before it, which are all that a frame of one row more needs.
 """
 
 from __future__ import annotations
@@ -31,13 +34,13 @@ def time_bounds(node: PlanNode) -> Bounds | None:
 
 
 def without_bounds(node: PlanNode) -> dict[str, Any] | None:
-    """Return the attribute of an interval join that has its bounds, without these; None of other nodes."""
+    """Return what a plan says of an interval join, without its bounds; None of other nodes."""
     spec = node.at(_SPEC)
     if node.kind != INTERVAL_JOIN or time_bounds(node) is None or not isinstance(spec, dict):
         return None
     window: Mapping[str, Any] = spec[_WINDOW]
     rest = {name: value for name, value in window.items() if name not in _BOUNDS}
-    return {_SPEC: {**spec, _WINDOW: rest}}
+    return {**spec, _WINDOW: rest}
 
 
 def are_within(bounds: Bounds, others: Bounds) -> bool:
@@ -49,6 +52,28 @@ def bounds_words(bounds: Bounds) -> str:
     """Return how near in time rows are."""
     lower, upper = bounds
     return f"rows of {lower} to {upper} ms"
+
+
+def frame_rows(node: PlanNode) -> int | None:
+    """Return how many rows before the current one are in a frame of OVER; None of other frames and nodes."""
+    groups = over_groups(node) if node.kind == OVER else []
+    is_rows = len(groups) == 1 and groups[0].get("isRows") is True and over_time(node) is not None
+    return preceding(node) or None if is_rows else None
+
+
+def missing_rows(old: PlanNode, new: PlanNode) -> str | None:
+    """Return why the state of OVER is not that of a frame of another number of rows, in words; None if it is."""
+    was, now = frame_rows(old), frame_rows(new)
+    if was is None or now is None or now in (was, was + 1):
+        return None
+    if now < was:
+        return "its frame loses one row for each that comes, so that it would have too many from then on"
+    return "rows that are in this frame have left its state, as they were beyond that"
+
+
+def rows_words(number: int) -> str:
+    """Return how many rows a frame has before the current one."""
+    return f"the last {number} row{'s' if number > 1 else ''} before each"
 
 
 def _range_of(node: PlanNode) -> int | None:

@@ -202,6 +202,24 @@ QUERIES: dict[str, tuple[list[str] | str, str]] = {
         "SELECT n, k, payer FROM (SELECT n, COUNT(*) AS k FROM orders WHERE id > -44 GROUP BY n) "
         "LEFT JOIN payments ON n = paid",
     ),
+    # TopN of rows that are replaced by their key, and text of whole numbers, which is the same in all of their types.
+    "replaced": (
+        "customer BIGINT, n BIGINT, code STRING, k BIGINT",
+        "SELECT customer, n, code, k FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY k DESC) AS r "
+        "FROM (SELECT customer, n, code, COUNT(*) AS k FROM orders WHERE id > -45 GROUP BY customer, n, code)) "
+        "WHERE r <= 2",
+    ),
+    "most": (
+        "customer BIGINT, code STRING, k BIGINT",
+        "SELECT customer, code, k FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY k DESC) AS r "
+        "FROM (SELECT customer, code, MAX(n) AS k FROM orders WHERE id > -47 GROUP BY customer, code)) WHERE r <= 2",
+    ),
+    "ordered": ("*", numbered("n DESC, precise, ts", 2)),
+    "ordered_first": ("*", numbered("precise", 1)),
+    "written": (
+        "customer BIGINT, a STRING, b STRING",
+        "SELECT customer, JSON_ARRAYAGG(n), MAX(CAST(small AS STRING)) FROM orders WHERE id > -46 GROUP BY customer",
+    ),
     "top_number": ("n BIGINT, id BIGINT", per("n", "id")),
     "last_tiny": ("tiny SMALLINT, id BIGINT", per("tiny", "proc")),
     "codes": ("code STRING, id BIGINT", per_code("id", 2)),

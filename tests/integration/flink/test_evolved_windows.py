@@ -51,6 +51,10 @@ def grouped(window: str, calls: str) -> str:
     )
 
 
+FIRST_ROWS = (
+    "SELECT product, window_start, window_end, n, amount FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, "
+    f"window_end, product ORDER BY n DESC, amount) AS r FROM TABLE({TUMBLE})) WHERE r <= 2"
+)
 HOURS = over(TUMBLE, "SUM(amount) AS total, COUNT(*) AS m")
 # Sink → the old query, the new one, and of both the columns after the window.
 QUERIES = {
@@ -104,6 +108,8 @@ QUERIES = {
         "a BIGINT, b BIGINT, c STRING",
         "c STRING, b BIGINT",
     ),
+    # TopN finds rows by the columns of its order, of which one is wider.
+    "first_rows": (FIRST_ROWS, FIRST_ROWS, "n INT, amount DOUBLE", "n BIGINT, amount DOUBLE"),
     "whole": (over(TUMBLE, "SUM(amount)", ""), over(TUMBLE, "SUM(amount)", ""), "a DOUBLE", "a DOUBLE"),
     "keyed": (over(TUMBLE, "COUNT(*)", "n, "), over(TUMBLE, "COUNT(*)", "n, "), "b BIGINT", "b BIGINT"),
     "global": (over(TUMBLE, "MIN(id), MAX(id)", ""), over(TUMBLE, "MAX(id)", ""), "a BIGINT, b BIGINT", "b BIGINT"),

@@ -33,7 +33,7 @@ def test_the_verdict_is_what_came_of_it(name: str) -> None:
 
 UNSAID = ("over processed time to live",)
 """Changes of a setting that plans do not contain."""
-CAUTIOUS = ("group json", "split distinct text", "interval kind")
+CAUTIOUS = ("split distinct text", "interval kind")
 """Changes that the check takes for those of another query, though results are right: calls over an expression whose
 columns have other types, which may or may not have other results, and a join that emits other rows."""
 

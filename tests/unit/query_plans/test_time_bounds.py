@@ -106,10 +106,15 @@ def test_a_row_of_an_outer_join_keeps_its_partner() -> None:
 
 
 @pytest.mark.parametrize("number", ROWS)
-def test_another_number_of_rows_is_another_frame(number: int) -> None:
-    for before, after in ((3, 1), (1, 3)):
-        with pytest.raises(InvalidOption, match=f"would begin without state: {number}_over-aggregate"):
+def test_a_frame_gets_one_row_more(number: int) -> None:
+    """That is what its state has between two rows."""
+    for before, after, words in ((3, 1, "loses one row for each that comes"), (1, 3, "have left its state")):
+        with pytest.raises(InvalidOption, match=words):
             writer().evolve(bounded(number, -before), bounded(number, -after), emitted="keep")
+    with pytest.raises(InvalidOption, match="was the last 1 row before each and is the last 2 rows before each, so"):
+        writer().evolve(bounded(number, -1), bounded(number, -2))
+    plan = str(writer().evolve(bounded(number, -1), bounded(number, -2), emitted="keep").plan())
+    assert "the last 1 row before each → the last 2 rows before each (what was emitted of fewer rows stays)" in plan
 
 
 @pytest.mark.parametrize("number", FRAMES)

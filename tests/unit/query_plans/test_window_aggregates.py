@@ -229,7 +229,7 @@ def test_results_that_were_emitted_early_have_the_old_columns(tmp_path: Path) ->
     key = pa.array([{"f0": "tea"}], pa.struct([("f0", pa.string())]))
     early = pa.table({"key": key, "value": [1.0]})
     writer = SavepointWriter.from_existing_savepoint(None, str(first.source))
-    writer.with_states(first.uid, lambda state: state.value_state("previous-state", early)).write(str(tmp_path / "old"))
+    writer.with_states(first.uid, lambda state: state.value_state("previous-aggs", early)).write(str(tmp_path / "old"))
     with pytest.raises(InvalidOption, match="emits results of windows before their end") as e:
         GroupWindows("TUMBLING", other_calls, source=tmp_path / "old").evolved(new_aggregates="empty")
     assert first.uid in str(e.value) and "--empty" in str(e.value)
