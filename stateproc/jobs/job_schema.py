@@ -381,6 +381,12 @@ def _without(value: Any, rule: Any, error: ValidationError) -> tuple[Path, str, 
 
 
 def _without_any(value: Any, rule: Any, error: ValidationError) -> tuple[Path, str, str | None]:
+    named = [str(name) for item in rule for name in item.get("enum", ())]
+    if named:
+        near = difflib.get_close_matches(str(value), named, n=1)
+        types = [_TYPES[item["type"]] for item in rule if "type" in item]
+        advice = f"did you mean '{near[0]}'?" if near else f"give {' or '.join([*types, *named])}"
+        return (), f"{_short(value)} is not accepted here", advice
     name = str(error.absolute_schema_path[-2])
     needed = [item["required"][0] for item in rule]
     return (name,), f"'{name}' is given without {' or '.join(map(repr, needed))}", f"give one of: {', '.join(needed)}"

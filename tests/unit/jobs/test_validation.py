@@ -57,6 +57,10 @@ def test_the_arguments_of_states_are_those_of_the_bootstrap(kind: object) -> Non
     assert ("name" in inspect.signature(method).parameters) is kind.named  # type: ignore[attr-defined]
 
 
+def _offsets(offset: str) -> str:
+    return f"set-offsets: {{uid: orders, offsets: {{'clicks:0': {offset}}}}}"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
@@ -85,6 +89,14 @@ def test_the_arguments_of_states_are_those_of_the_bootstrap(kind: object) -> Non
         ("min: 1", "min: 1, on: target", "line 15: 'on' is given without 'sql'"),
         ("rows: customers, min: 1", "restores: '2.3', min: 1", "line 15: 'min' is given without 'rows' or 'state'"),
         ("rows: customers, min: 1", "sql: x, max: 1", "→ give one of: rows, state"),
+        ("rename-operator: {uid: orders, to: orders-v2}", _offsets("latst"), "line 11: 'latst' is not accepted here"),
+        ("rename-operator: {uid: orders, to: orders-v2}", _offsets("latst"), "→ did you mean 'latest'?"),
+        ("rename-operator: {uid: orders, to: orders-v2}", _offsets("1.5"), "line 11: 1.5 is not accepted here"),
+        (
+            "rename-operator: {uid: orders, to: orders-v2}",
+            _offsets("{}"),
+            "→ give a whole number or latest or earliest or committed",
+        ),
     ],
 )
 def test_errors_show_the_line(old: str, new: str, says: str) -> None:
