@@ -150,6 +150,12 @@ def test_only_entries_that_are_out_of_order_are_sorted(tmp_path: Path, monkeypat
     assert not calls
     expected = [(key, -1 if key < 10 else key) for key in range(3000)]
     assert sorted(zip(*written.select(["key", "value"]).to_pydict().values(), strict=True)) == expected
+    # Several states of which none changes are read in the order of the file.
+    both = OperatorBootstrap().value_state("v", rows).value_state("w", rows)
+    source = SavepointWriter.new_savepoint(None, 2).with_operator("op", both).write(tmp_path / "both")
+    writer = SavepointWriter.from_existing_savepoint(None, source).with_format("native-hashmap")
+    found = stateproc.open(writer.write(tmp_path / "heap"), uids=["op"]).operator("op")
+    assert [found.state(name).to_arrow().num_rows for name in "vw"] == [3000, 3000] and not calls
     # Flink's heap backend stores the entries of a key group in the order of its hash table.
     item = fixture(CASES[0])
     writer = writer_of(item).with_format("canonical").with_compression()
