@@ -140,6 +140,10 @@ class InvalidEntries(SnapshotError):
     """Entries cannot be written to a state file: out of order, or of another state or key group."""
 
 
+class UnorderedEntries(InvalidEntries):
+    """An entry comes after one that belongs after it."""
+
+
 class DuplicateKey(InvalidEntries):
     """Two entries of one state have the same key, namespace and user key.
 

@@ -17,7 +17,9 @@ See docs/formats/canonical.md.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from operator import itemgetter
 
 import numpy as np
 
@@ -33,6 +35,9 @@ from stateproc.readers.raw_entries import EntryCounts, RawEntries
 from stateproc.storage import ByteSource
 
 _ENTRIES_AT_ONCE = 1 << 16
+_MOST_RUNS = 16
+"""Runs of entries of one key group and state in a block up to which they are returned in the order of the file, in
+which they need not be sorted to be written. More would be small batches."""
 
 
 def canonical_entries(
@@ -81,8 +86,11 @@ def canonical_entries_of(
 
     def feed(block: Block) -> Generator[tuple[int, RawEntries], None, int]:
         unused = 0  # the same for all states: each scan stops at the last whole entry
+        found: list[tuple[int, RawEntries]] = []
         for state_id, scan in scans:
-            unused = yield from _numbered(state_id, scan.feed(block))
+            scanned = _numbered(state_id, scan.feed(block))
+            unused = (yield from scanned) if len(scans) == 1 else _collected(scanned, found)
+        yield from _in_file_order(found)
         sizing.adapt(sum(scan.entries for _, scan in scans))
         return unused
 
@@ -100,6 +108,30 @@ def _numbered(state_id: int, entries: Generator[RawEntries, None, int]) -> Gener
         except StopIteration as end:
             return int(end.value)
         yield state_id, found
+
+
+def _collected(entries: Generator[tuple[int, RawEntries], None, int], found: list[tuple[int, RawEntries]]) -> int:
+    """Add entries to a list, and return what the generator returns."""
+    while True:
+        try:
+            found.append(next(entries))
+        except StopIteration as end:
+            return int(end.value)
+
+
+def _in_file_order(found: Sequence[tuple[int, RawEntries]]) -> Iterator[tuple[int, RawEntries]]:
+    """Yield the entries of a block by key group and state id."""
+    runs: list[tuple[int, int, RawEntries]] = []
+    for state_id, chunk in found:
+        edges = [0, *(np.flatnonzero(np.diff(chunk.key_groups)) + 1).tolist(), len(chunk)]
+        for start, stop in pairwise(edges):
+            groups, ranges = chunk.key_groups[start:stop], chunk.ranges[:, start:stop]
+            runs.append((int(groups[0]), state_id, replace(chunk, key_groups=groups, ranges=ranges)))
+            if len(runs) > _MOST_RUNS:
+                yield from found
+                return
+    for _, state_id, chunk in sorted(runs, key=itemgetter(0, 1)):
+        yield state_id, chunk
 
 
 class _StateScanner:

@@ -227,6 +227,25 @@ def type_of(node: Node, schema: pa.Schema) -> pa.DataType | None:
     return None
 
 
+def is_text_of_number(node: Node, schema: pa.Schema) -> bool:
+    """Return whether an expression is the text of a column of whole numbers, with constant text before or after it.
+
+    Different numbers have different texts.
+    """
+    parts = [part for part in children(node) if part["class"] != "TYPE"]
+    if node["class"] == "CAST" and sql_of(node).endswith((" AS VARCHAR)", " AS TEXT)")):
+        return _is_whole_number(parts[0], schema)
+    joined = [part for part in parts if constant(part) is None or is_null(part)]
+    if node.get("function_name") != "||" or len(joined) != 1:
+        return False
+    return _is_whole_number(joined[0], schema) or is_text_of_number(joined[0], schema)
+
+
+def _is_whole_number(node: Node, schema: pa.Schema) -> bool:
+    path = resolved_path(node, schema) if node["class"] == "COLUMN_REF" else None
+    return path is not None and len(path) == 1 and pa.types.is_integer(schema.field(path[0]).type)
+
+
 def resolved_path(node: Node, schema: pa.Schema) -> list[str] | None:
     """Return the names of a column and of fields in it as the schema has them; None if one does not exist."""
     wanted, *fields = node["column_names"]

@@ -181,6 +181,7 @@ def _text_constant(node: Node, text: str) -> Node:
 
 
 ROWS, _ROW = "__rows", "__row"
+_ONE_ROW = pa.RecordBatch.from_arrays([pa.nulls(1)], ["none"])
 _WHERE = f"SELECT {_ROW} FROM {ROWS} WHERE "
 _VALUE = "__value"
 _VALUES = f"SELECT {_ROW}, ("
@@ -215,6 +216,8 @@ class RowExpression:
 
     def values(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the value of each row, in the type that DuckDB gives it. Raises InvalidOption."""
+        if len(batch) > 1 and not self.condition.columns:
+            return self._constant.take(values_array(np.zeros(len(batch), dtype=np.int64)))
         try:
             query = f"{_VALUES}{self._sql}\n) AS {_VALUE} FROM {ROWS}"
             table = arrow_reader(self._run(query, batch, relation=True), max(1, len(batch))).read_all()
@@ -224,9 +227,15 @@ class RowExpression:
             raise self._explained(error, _VALUES) from error
         if not len(table):
             return pa.nulls(0, table.schema.field(_VALUE).type)  # no chunks, which pyarrow combines by pandas
-        order = np.argsort(numbers_of(table.column(_ROW).combine_chunks()), kind="stable")
-        value: pa.Array = table.column(_VALUE).combine_chunks().take(values_array(order))
-        return value
+        rows = numbers_of(table.column(_ROW).combine_chunks())
+        value: pa.Array = table.column(_VALUE).combine_chunks()
+        is_in_order = (rows[1:] > rows[:-1]).all()
+        return value if is_in_order else value.take(values_array(np.argsort(rows, kind="stable")))
+
+    @cached_property
+    def _constant(self) -> pa.Array:
+        """The value of an expression that reads no column."""
+        return self.values(_ONE_ROW)
 
     @cached_property
     def _names(self) -> SqlNames:
@@ -303,6 +312,8 @@ class RowFilter(RowExpression):
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         """Return per row whether the condition is true. Raises InvalidOption for values that DuckDB refuses."""
+        if len(batch) > 1 and not self.condition.columns:
+            return values_array(np.full(len(batch), self._is_always))
         try:
             rows = self._run(f"{_WHERE}{self._sql}\n", batch).fetchnumpy()[_ROW]
         except UnheldMoment as error:
@@ -314,6 +325,11 @@ class RowFilter(RowExpression):
         kept = np.zeros(len(batch), dtype=np.bool_)
         kept[np.ma.getdata(rows)] = True
         return values_array(kept)
+
+    @cached_property
+    def _is_always(self) -> bool:
+        """Whether a condition that reads no column is true."""
+        return bool(self.mask(_ONE_ROW)[0].as_py())
 
     def _check_types(self) -> str:
         kind = super()._check_types()

@@ -151,6 +151,11 @@ def gather(data: Bytes, starts: Longs, stops: Longs) -> RowBytes:
     return _copied(data.ctypes.data, np.ascontiguousarray(starts), np.ascontiguousarray(stops))
 
 
+def gather_scattered(starts: Longs, stops: Longs) -> RowBytes:
+    """Copy the bytes between these addresses, int64, which the caller keeps alive."""
+    return _copied(0, starts, stops)
+
+
 def _copied(source: int, starts: Longs, stops: Longs) -> RowBytes:
     offsets = np.zeros(len(starts) + 1, dtype=np.int64)
     np.cumsum(stops - starts, out=offsets[1:])

@@ -16,6 +16,7 @@ from stateproc.errors import (
     InvalidEntries,
     MissingFile,
     StoreUnavailable,
+    UnorderedEntries,
     Where,
     WriteFailed,
 )
@@ -96,7 +97,7 @@ class OrderCheck:
         self._last = np.empty(0, dtype=np.uint8)
 
     def check(self, columns: EntryColumns) -> None:
-        """Raises DuplicateKey; InvalidEntries for entries out of order, of an unknown state or of other key groups."""
+        """Raises DuplicateKey, UnorderedEntries; InvalidEntries for an unknown state or other key groups."""
         keys, values = columns.keys, columns.values
         outcome = check(
             columns.key_groups,
@@ -137,7 +138,8 @@ class OrderCheck:
             BAD_STATE: f"an entry ({entry}) of state {state}, where the header has {len(self._states)} states",
             TOO_LONG: f"an entry ({entry}) whose key or value is longer than 2 GiB",
         }[outcome]
-        return InvalidEntries(
+        kind = UnorderedEntries if outcome == UNORDERED else InvalidEntries
+        return kind(
             message, where=where, advice="entries are written in the order of key group, state id and key bytes"
         )
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import values_array
-from stateproc.errors import InvalidOption, WriteFailed
+from stateproc.errors import InvalidOption, UnorderedEntries, WriteFailed
 from stateproc.html.units import human_bytes
 from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.model.parallel_scan import available_cores
@@ -428,6 +428,14 @@ def _write_streams(spec: WriteSpec, progress: WriteProgress, item: _FileSplits, 
     """Write a state file from its own splits."""
     streams = streams_of(item.splits)
     state_file = spec.state_files[item.number]
+    if len(streams) == 1:
+        # RocksDB and this package store entries in order, so that nothing has to be sorted: 0.6 s of CPU and 40 MB less
+        # of 5 million entries of 60 bytes. Savepoints of Flink's heap are out of order from the first key groups on.
+        try:
+            entries = _read(streams[0], item.number, progress)
+            return write_state_file(spec, item.number, state_file, _raw(stop.checked(progress.written(entries))))
+        except UnorderedEntries:
+            pass  # As below.
     if len(streams) <= _MOST_STREAMS:
         try:
             portions = key_group_portions([_read(stream, item.number, progress) for stream in streams], _PORTION_BYTES)

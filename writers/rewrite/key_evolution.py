@@ -23,6 +23,7 @@ from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import RowBytes, Unencodable, row_bytes_of, uninitialized_bytes, values_array
 from stateproc.codec.machine import ValueDecoder
 from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot, Where
+from stateproc.filters import is_text_of_number, parse
 from stateproc.keygroups.class_hashes import HASH_FUNCTIONS, ClassHash
 from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.keygroups.sql_hash_codes import sql_hash_codes
@@ -46,7 +47,7 @@ from stateproc.writers.rewrite.rekey import HashCodes, Rekey, rekey
 from stateproc.writers.rewrite.row_assignments import Settable, plain
 from stateproc.writers.rewrite.row_selection import raw_entries
 from stateproc.writers.rewrite.transform import exact_read_options
-from stateproc.writers.rewrite.type_changes import Fields, Kept, Matched, Node, TypeChange
+from stateproc.writers.rewrite.type_changes import Fields, Given, Kept, Matched, Node, TypeChange
 from stateproc.writers.rewrite.type_evolution import ValueEvolution
 from stateproc.writers.sorting.entry_kernels import splice_bytes
 
@@ -243,6 +244,10 @@ class MatchedKey:
         """Whether it is certain that different keys stay different."""
         before, after = (one.layout(self.context).arrow_type for one in (self.old, self.new))
         is_exact = _has_exact_columns(self.old) and _has_exact_columns(self.new)
+        if is_exact and isinstance(self.matched.node, Given) and pa.types.is_string(after):
+            schema = pa.schema([(KEY, before)])
+            (given,) = self.matched.assignments
+            return is_text_of_number(parse(given.expression, schema).tree, schema)
         return is_exact and _is_one_to_one(self.matched.node, before, after)
 
     def __getstate__(self) -> dict[str, object]:

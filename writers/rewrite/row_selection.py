@@ -7,7 +7,7 @@ list and each entry of a map is a row.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -142,29 +142,27 @@ class RowSelection:
         """
         condition = self._condition()
         elements = ListElements(self.state, self.context) if self.of_elements else None
-        waiting: deque[RawEntries] = deque()
-        # A decoder yields all rows of a chunk before it asks for the next one, so that each finds its chunk here.
-        decoded = condition.rows(iter(waiting.popleft, None))
+        rows = _RowDecoder(condition.rows)
+        values = _RowDecoder(partial(decode_entries, state=self.state, ctx=self.context, flatten=self.flatten))
         for batch in batches:
             for part, is_decoded in self._runs(batch):
                 selected = SelectedEntries(part, is_decoded, elements)
                 if selected.rows:
-                    waiting.append(selected.entries(condition.values))
-                    self._select(selected, condition, decoded)
+                    self._select(selected, condition, rows, values)
                 yield selected
 
-    def _select(self, part: SelectedEntries, condition: _Condition, decoded: Iterator[pa.RecordBatch]) -> None:
+    def _select(self, part: SelectedEntries, condition: _Condition, decoder: _RowDecoder, values: _RowDecoder) -> None:
         masks: list[npt.NDArray[np.bool_]] = []
-        found = 0
-        while found < part.rows:
-            rows = next(decoded)
+        for rows in decoder.rows(part.entries(condition.values), part.rows):
             mask = condition.mask(rows)
             masks.append(mask)
-            found += len(rows)
-            if self.needed and mask.any():
-                part.columns.append(rows.filter(values_array(mask)))
-        assert found == part.rows
+            if self.needed and condition.values and mask.any():
+                part.columns.append(rows if mask.all() else rows.filter(values_array(mask)))
         part.selected = masks[0] if len(masks) == 1 else np.concatenate(masks)
+        if self.needed and not condition.values and part.count:
+            # Values of other entries are not decoded.
+            found = part.batch.filter(values_array(part.selected))
+            part.columns = list(values.rows(raw_entries(found), len(found)))
 
     def touches(self, key_groups: Iterable[int]) -> bool:
         """Whether rows in any of these key groups can be selected."""
@@ -193,9 +191,32 @@ class RowSelection:
         return _condition(self.state, self.context, self.where, self.flatten, self.needed)
 
 
+class _RowDecoder:
+    """Decodes entries, some at a time, with one decoder."""
+
+    def __init__(self, decode: Callable[[Iterable[RawEntries]], Iterator[pa.RecordBatch]]) -> None:
+        self._waiting: deque[RawEntries] = deque()
+        # A decoder yields all rows of a chunk before it asks for the next one, so that each finds its chunk here.
+        self._decoded = decode(iter(self._waiting.popleft, None))
+
+    def rows(self, entries: RawEntries, n: int) -> Iterator[pa.RecordBatch]:
+        """Yield the ``n`` rows of entries. Raises CorruptSnapshot, UnsupportedSnapshot."""
+        self._waiting.append(entries)
+        while n > 0:
+            rows = next(self._decoded)
+            n -= len(rows)
+            yield rows
+        assert n == 0
+
+
 @dataclass(frozen=True)
 class _Condition:
-    """A condition on the rows of a state, and how these are decoded."""
+    """A condition on the rows of a state, and how these are decoded.
+
+    Attributes:
+        values: Whether values are decoded with the keys; else those of the selected rows are, if they are needed.
+        user_keys: Whether the condition names keys of maps.
+    """
 
     state: StateDescriptor
     context: LayoutContext
@@ -238,9 +259,12 @@ def _condition(
     rows, temporal = row_schemas(state, context, flatten)
     parsed = parse(where, temporal)
     named = {*parsed.columns, *needed}
-    values = (flatten and state.kind is StateKind.LIST) or not named <= set(_OF_KEYS)
-    user_keys = "map_key" in named
-    if values or user_keys:
+    is_flat_list = flatten and state.kind is StateKind.LIST
+    # Where all rows are selected, nothing is decoded before their values.
+    is_any = not parsed.columns and bool(needed)
+    values = is_flat_list or is_any or not set(parsed.columns) <= set(_OF_KEYS)
+    user_keys = "map_key" in parsed.columns
+    if is_flat_list or not named <= set(_OF_KEYS) or "map_key" in named:
         try:
             state_fields(state, context, flatten)
         except Undecodable as error:
@@ -251,7 +275,7 @@ def _condition(
             ) from error
     if not values:
         # What is decoded has these columns only.
-        rows = pa.schema([item for item in rows if item.name in named])
+        rows = pa.schema([item for item in rows if item.name in parsed.columns])
     return _Condition(state, context, flatten, RowFilter(parsed, rows, temporal), values, user_keys)
 
 

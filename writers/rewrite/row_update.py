@@ -34,7 +34,7 @@ from stateproc.readers.row_schema import element_layout
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.writers.bootstrap.column_types import conformed
-from stateproc.writers.formats.entry_batches import gather, take_rows
+from stateproc.writers.formats.entry_batches import gather, gather_scattered, take_rows
 from stateproc.writers.rewrite.row_assignments import Assignment, RowAssignments, Settable, parsed_assignments
 from stateproc.writers.rewrite.row_selection import RowSelection, SelectedEntries, row_schemas, row_selection
 from stateproc.writers.rewrite.transform import exact_read_options
@@ -159,10 +159,10 @@ def _milliseconds(last_access: pa.Array) -> pa.Array:
 
 def _replaced(rows: RowBytes, at: npt.NDArray[np.int64], new: RowBytes) -> RowBytes:
     """Return rows with others at some positions."""
-    shift = len(rows.data)
-    starts, stops = rows.offsets[:-1].copy(), rows.offsets[1:].copy()
-    starts[at], stops[at] = new.offsets[:-1] + shift, new.offsets[1:] + shift
-    return gather(np.concatenate([rows.data, new.data]), starts, stops)
+    edges, others = (one.offsets + one.data.ctypes.data for one in (rows, new))
+    starts, stops = edges[:-1].copy(), edges[1:].copy()
+    starts[at], stops[at] = others[:-1], others[1:]
+    return gather_scattered(starts, stops)
 
 
 def settable_column(state: StateDescriptor) -> Settable:

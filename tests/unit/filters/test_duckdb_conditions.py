@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 from stateproc.errors import InvalidOption
-from stateproc.filters import RowFilter, parse
+from stateproc.filters import RowExpression, RowFilter, parse
 from stateproc.sql import SqlCatalog, SqlDatabase
 from tests.helpers.sweeps import sample, sampled, sweep
 from tests.helpers.where_rows import IS_DUCKDB_2, duckdb_outcome, numbered_rows, outcome, selected, selected_by_duckdb
@@ -328,3 +329,23 @@ def test_functions_of_all_characters(function: str) -> None:
     common = pc.less(rows["s"], "\u1c80")
     older = pc.and_(common, pc.invert(pc.is_in(rows["s"], pa.array(["\u019b", "\u0264", "\u0277", "\u027c"]))))
     assert pc.all(pc.or_(mask, pc.invert(older))).as_py()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_true"), [("true", True), ("1 = 2", False), ("NULL", False), ("upper('a') = 'A'", True)]
+)
+def test_what_reads_no_column_is_the_same_for_all_rows(text: str, is_true: bool) -> None:
+    rows = pa.record_batch({"key": list(range(5))})
+    condition = RowFilter(parse(text, rows.schema), rows.schema, rows.schema)
+    for part in (rows, rows.slice(0, 1), rows.slice(5)):
+        assert condition.mask(part).to_pylist() == [is_true] * len(part)
+    for value, expected in (
+        ("[1, NULL]", [1, None]),
+        ("NULL", None),
+        ("'a' || 'b'", "ab"),
+        ("{a: 1.5}", {"a": Decimal("1.5")}),
+    ):
+        expression = RowExpression(parse(value, rows.schema), rows.schema, rows.schema)
+        for part in (rows, rows.slice(5)):
+            found = expression.values(part)
+            assert found.type == expression.type and found.to_pylist() == [expected] * len(part)

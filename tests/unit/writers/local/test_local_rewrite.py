@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import stateproc
-from stateproc import InvalidOption, SavepointWriter
+from stateproc import InvalidOption, OperatorBootstrap, SavepointWriter
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.snapshot.snapshot import Snapshot
+from stateproc.writers.local import engine
+from stateproc.writers.sorting.external_sort import sorted_entries
 from tests.helpers.fixtures import FIXTURES, Fixture, differences, fixtures_in, unknown_type_fixtures
 from tests.helpers.sweeps import exhaustive, sampled
 
@@ -129,3 +132,31 @@ def test_impossible_checkpoint_ids_are_refused(number: Any) -> None:
 def test_a_snapshot_with_unreadable_states_is_copied(tmp_path: Path, item: Fixture) -> None:
     result = SavepointWriter.from_existing_savepoint(None, item.snapshot).write(tmp_path / "s")
     assert {it.action for it in result.report.operators} == {"carried over"}
+
+
+def test_only_entries_that_are_out_of_order_are_sorted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def counted(batches: Iterable[pa.RecordBatch], *limits: int) -> Iterator[pa.RecordBatch]:
+        calls.append(1)
+        return sorted_entries(batches, *limits)
+
+    monkeypatch.setattr(engine, "sorted_entries", counted)
+    rows = pa.table({"key": range(3000), "value": range(3000)})
+    state = OperatorBootstrap().value_state("v", rows)
+    source = SavepointWriter.new_savepoint(None).with_operator("op", state).write(tmp_path / "source")
+    writer = SavepointWriter.from_existing_savepoint(None, source).update_rows("op", "v", "value = -1", "key < 10")
+    written = stateproc.open(writer.write(tmp_path / "updated"), uids=["op"]).operator("op").state("v").to_arrow()
+    assert not calls
+    expected = [(key, -1 if key < 10 else key) for key in range(3000)]
+    assert sorted(zip(*written.select(["key", "value"]).to_pydict().values(), strict=True)) == expected
+    # Several states of which none changes are read in the order of the file.
+    both = OperatorBootstrap().value_state("v", rows).value_state("w", rows)
+    source = SavepointWriter.new_savepoint(None, 2).with_operator("op", both).write(tmp_path / "both")
+    writer = SavepointWriter.from_existing_savepoint(None, source).with_format("native-hashmap")
+    found = stateproc.open(writer.write(tmp_path / "heap"), uids=["op"]).operator("op")
+    assert [found.state(name).to_arrow().num_rows for name in "vw"] == [3000, 3000] and not calls
+    # Flink's heap backend stores the entries of a key group in the order of its hash table.
+    item = fixture(CASES[0])
+    writer = writer_of(item).with_format("canonical").with_compression()
+    assert differences(item, opened(item, writer.write(tmp_path / "s"))) == [] and calls

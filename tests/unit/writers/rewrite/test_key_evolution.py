@@ -209,6 +209,39 @@ def test_one_key_in_many_batches_is_one_key() -> None:
     assert np.array_equal(pickle.loads(pickle.dumps(check)).old, check.old)
 
 
+@pytest.mark.parametrize(
+    ("key", "expression", "is_certain"),
+    [
+        ("Long", "CAST(key AS VARCHAR)", True),
+        ("Short", "'customer ' || key || '-x'", True),
+        ("Integer", "'a' || (1 || key::TEXT)", True),
+        ("Long", "key || key", False),
+        ("Long", "upper('a' || key)", False),
+        ("Long", "CAST(CAST(key AS DOUBLE) AS VARCHAR)", False),
+        ("Long", "CAST(key AS VARCHAR) || NULL", False),
+        ("Double", "CAST(key AS VARCHAR)", False),
+        ("String", "'a' || key", False),
+        ("Tuple2<Long, Long>", "CAST(key.f0 AS VARCHAR)", False),
+        ("Tuple2<Long, Long>", "'a' || key.f0", False),
+        ("Tuple2<Long, Long>", "'a' || key['f0']", False),
+    ],
+)
+def test_texts_of_whole_numbers_stay_different(key: str, expression: str, is_certain: bool, tmp_path: Path) -> None:
+    """Where it is certain that no two keys become one, entries do not bring their old keys along."""
+    keys: list[Any] = {"Tuple2<Long, Long>": [{"f0": 1, "f1": 1}], "String": ["a"]}.get(key, [1])
+    operator = stateproc.open(written(tmp_path / "source", key, keys), uids=["op"]).operator("op")
+    header = merged_header(operator)
+    change = TypeChange(types.STRING, {}, (f"key = {expression}",))
+    found = matched_key(header.key, change, operator.context)
+    assert found.is_one_to_one == is_certain
+    made = key_evolution(header.keyed("value"), found, types.STRING, 300, operator.context)
+    if "NULL" not in expression:
+        ids = {
+            one for batch in made.batches(carried_batches(operator, "value")) for one in batch["state_id"].to_pylist()
+        }
+        assert (STATE_ID in ids) != is_certain
+
+
 REFUSED: list[tuple[str, str, dict[str, str], list[str], str]] = [
     ("Long", "String", {}, [], r"key, which is string and was int64.*--set 'key = CAST\(key AS VARCHAR\)'"),
     ("Long", "Integer", {}, ["key = key + 2147483648"], r"a key does not fit Integer.*row: key="),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from stateproc.model.operator import Operator
+from stateproc.readers.canonical import reader
 from stateproc.readers.canonical.reader import CanonicalSplit
 from stateproc.writers.rewrite.merged_header import merged_header
 from stateproc.writers.rewrite.raw_copy import CarriedSplit, CarriedTogether, carried_splits, together
@@ -53,6 +54,21 @@ def test_entries_equal_those_of_each_state_read_alone(name: str, size: int) -> N
             assert entries(joined) == entries(splits)
             n_groups = sum(len(part.key_groups) for part in joined)
             assert len(joined) == (n_groups if size == 1 else len(splits) // n_states)
+
+
+@pytest.mark.parametrize("name", CANONICAL)
+def test_large_key_groups_are_read_in_the_order_of_the_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_MOST_RUNS", 1 << 20)
+    for operator in fixture(name).open(classes=CLASSES).operators:
+        names = merged_header(operator).names
+        splits = [split for number, state in enumerate(names) for split in carried_splits(operator, state, number)]
+        joined = together(splits)
+        assert entries(joined) == entries(splits)
+        for part in joined:
+            batches = list(part.read())
+            runs = [(one.column("key_group")[0].as_py(), one.column("state_id")[0].as_py()) for one in batches]
+            assert runs == sorted(runs)
+            assert all(len(batch.column("key_group").unique()) == 1 for batch in batches)
 
 
 @dataclass(frozen=True)

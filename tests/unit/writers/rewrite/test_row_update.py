@@ -10,7 +10,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from stateproc.errors import InvalidOption, InvalidRows, SnapshotError, UnsupportedSnapshot
+from stateproc.errors import CorruptSnapshot, InvalidOption, InvalidRows, SnapshotError, UnsupportedSnapshot
 from stateproc.model.operator import Operator
 from stateproc.readers.state_descriptor import StateKind
 from stateproc.serializers.core.opaque import Opaque
@@ -140,6 +140,24 @@ def test_several_updates_are_made_in_their_order_and_empty_states_stay_empty() -
     second = update_of(operator, "counter", ["value = value + 1"], "value = 5")
     assert {row["value"] for row in rows_of(second.selection, list(second.batches(first))).to_pylist()} == {6}
     assert list(second.batches([])) == []
+
+
+def test_only_values_of_rows_with_the_keys_of_a_condition_are_decoded() -> None:
+    operator = kitchen()
+    (batch,) = carried_batches(operator, "counter")
+    values = [b"" if row == 1 else value for row, value in enumerate(batch.column("value").to_pylist())]
+    damaged = batch.set_column(3, "value", pa.array(values, pa.large_binary()))
+    (key, other, *_) = (
+        row["key"]
+        for row in rows_of(update_of(operator, "counter", ["value = 1"], "true").selection, [batch]).to_pylist()
+    )
+    assert key != other
+    (found,) = update_of(operator, "counter", ["value = 258"], f"key + 0 = {key}").batches([damaged])
+    assert found.column("value").to_pylist() == [bytes([0] * 6 + [1, 2]), *values[1:]]
+    assert found.column("key") == batch.column("key")
+    for where in (f"key + 0 = {other}", "value > 0", "true"):
+        with pytest.raises(CorruptSnapshot):
+            list(update_of(operator, "counter", ["value = 258"], where).batches([damaged]))
 
 
 @pytest.mark.parametrize(
