@@ -113,7 +113,7 @@ Out = TypeVar("Out")
 BLOCK_BYTES, FILE_BLOCK_BYTES = 16 << 20, 3 << 20
 """What is decoded at once: of files what is still in the processor's cache when it is decoded (a fifth less time than
 with 16 MB). Requests for remote files are larger, and made ahead."""
-FEW_ENTRIES = 8192
+_FEW_ENTRIES = 8192
 """Entries per batch from which on what is done once per batch and column does not count."""
 
 
@@ -192,8 +192,8 @@ class BlockSizing:
 
     def adapt(self, entries: int) -> None:
         """Choose the size of further blocks by the number of wanted entries in a block of the smallest size."""
-        if self.bytes == self._least and 0 < entries < FEW_ENTRIES:
-            self.bytes = min(BLOCK_BYTES, self._least * FEW_ENTRIES // entries)
+        if self.bytes == self._least and 0 < entries < _FEW_ENTRIES:
+            self.bytes = min(BLOCK_BYTES, self._least * _FEW_ENTRIES // entries)
 
 
 def plain_blocks(

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from stateproc.codec.arrow_arrays import uninitialized_bytes
 from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
-from stateproc.readers.key_group_blocks import FEW_ENTRIES
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb import merge_cursors, merge_kernel
 from stateproc.readers.rocksdb.database import DatabaseFile, family_files
@@ -147,9 +146,7 @@ def _grown(old: npt.NDArray[np.uint8], need: int, *, at_end: bool = False) -> np
 
 
 _ENTRIES_AT_ONCE = 1 << 16
-_LEAST_BYTES, _MOST_BYTES = 2 << 20, 8 << 20
-"""Bytes of entries that are merged at once: what is still in the processor's cache when it is decoded, and more where
-that would be few entries."""
+_OUT_BYTES = 8 << 20
 
 
 def rocksdb_entries(
@@ -177,8 +174,8 @@ def rocksdb_entries(
             opened = list(pool.map(partial(open_file, verify=verify), ssts))
             deleted = fragments(tombstones_of(opened))
             runs = sorted_runs(opened)
-            limit = read_limit(len(runs), pool.threads)
-            ahead = pieces_ahead(len(runs), limit)
+            limit = read_limit(len(runs))
+            ahead = pieces_ahead(len(runs))
             sources = [chain.from_iterable(pool.run(run_blocks(run, wanted, limit), ahead)) for run in runs]
             yield from merged_entries(sources, deleted, span_table(wanted), prefix)
     except SnapshotError as error:
@@ -193,8 +190,7 @@ def merged_entries(
     Raises CorruptSnapshot, UnsupportedSnapshot, and what the sources raise.
     """
     buffers = CursorBuffers(sources)
-    reg = buffers.reg
-    size = least = _LEAST_BYTES
+    reg, size = buffers.reg, _OUT_BYTES
     outcome = merge_kernel.FULL
     while outcome != merge_kernel.ALL:
         out = uninitialized_bytes(size)
@@ -227,6 +223,4 @@ def merged_entries(
         if filled:
             file, at = buffers.place()
             yield RawEntries(out[:used], key_groups[:filled], ranges[:, :filled], file, at, exact=False)
-            if filled < FEW_ENTRIES and outcome == merge_kernel.FULL:
-                least = min(_MOST_BYTES, least * FEW_ENTRIES // filled)
-        size = max(least, int(reg[merge_kernel.NEED])) if outcome == merge_kernel.FULL else least
+        size = max(_OUT_BYTES, int(reg[merge_kernel.NEED])) if outcome == merge_kernel.FULL else _OUT_BYTES

@@ -24,19 +24,14 @@ _BUFFERED = 16 << 20
 """Stored bytes of blocks held at a time, over all runs; as many again are requested ahead."""
 
 
-_LOCAL_READ, _REMOTE_READ = 1 << 20, 4 << 20
-"""The most that is read at a time: of local files what stays in the processor's cache until it is merged (5 % less time
-than with 4 MB), of remote ones what is worth a request."""
+def read_limit(runs: int) -> int:
+    """Return how many stored bytes of each of so many runs are read at a time."""
+    return max(256 << 10, min(4 << 20, _BUFFERED // max(runs, 1)))
 
 
-def read_limit(runs: int, request_threads: int) -> int:
-    """Return how many stored bytes of each of so many runs are read at a time; one thread reads local files."""
-    return max(256 << 10, min(_REMOTE_READ if request_threads > 1 else _LOCAL_READ, _BUFFERED // max(runs, 1)))
-
-
-def pieces_ahead(runs: int, limit: int) -> int:
-    """Return how many reads of ``limit`` bytes of each run are requested ahead from a remote store."""
-    bounded = 2 * _BUFFERED // (limit * max(runs, 1)) - 1
+def pieces_ahead(runs: int) -> int:
+    """Return how many such reads of each run are requested ahead from a remote store."""
+    bounded = 2 * _BUFFERED // (read_limit(runs) * max(runs, 1)) - 1
     return max(1, min(_MOST_AHEAD, bounded))
 
 

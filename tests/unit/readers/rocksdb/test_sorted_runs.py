@@ -11,10 +11,5 @@ MB = 1 << 20
 
 @pytest.mark.parametrize(("runs", "size", "ahead"), [(1, 4 * MB, 7), (2, 4 * MB, 3), (4, 4 * MB, 1), (64, MB // 4, 1)])
 def test_the_bytes_that_are_held_and_requested_are_bounded(runs: int, size: int, ahead: int) -> None:
-    assert (read_limit(runs, 16), pieces_ahead(runs, size)) == (size, ahead)
+    assert (read_limit(runs), pieces_ahead(runs)) == (size, ahead)
     assert runs * size * (1 + ahead) <= 32 * MB
-
-
-@pytest.mark.parametrize(("runs", "size"), [(1, MB), (16, MB), (32, MB // 2), (64, MB // 4)])
-def test_local_files_are_read_in_small_parts(runs: int, size: int) -> None:
-    assert read_limit(runs, 1) == size
