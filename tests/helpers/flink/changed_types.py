@@ -12,9 +12,9 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -295,11 +295,32 @@ def recorded() -> Iterator[Recorded]:
 
 def run(release: str, changes: Sequence[Change], folder: Path) -> dict[str, str]:
     """Let Flink run changes, below a folder; return what came of each."""
+    made = {change.name: partial(scripts, change, release=release) for change in changes}
+    jobs = run_changes(release, made, folder, _ROWS, {"all": slice(0, 2)})
+    return {f"{release}/{name}": outcome_of(job) for name, job in jobs.items()}
+
+
+def run_changes(
+    release: str,
+    made: Mapping[str, Callable[[Path], list[str]]],
+    folder: Path,
+    rows: Mapping[str, Sequence[Sequence[tuple[object, ...]]]],
+    again: Mapping[str, slice],
+) -> dict[str, EvolvingJob]:
+    """Let Flink run old queries over the first rows, and restore the new ones from their savepoints over the others.
+
+    Args:
+        release: The release of Flink.
+        made: Name of a change → makes the statements of both versions for a folder.
+        folder: Where each change gets a folder.
+        rows: Table → its rows before the savepoint, and after it.
+        again: Name of results → the parts of the rows over which new queries that were restored run anew.
+    """
     jobs = {}
-    for change in changes:
-        own = folder / release / change.name
+    for change, scripts_of in made.items():
+        own = folder / release / change
         own.mkdir(parents=True)
-        jobs[change.name] = EvolvingJob((release, release), own, scripts(change, own, release))
+        jobs[change] = EvolvingJob((release, release), own, scripts_of(own))
     first, *_ = jobs.values()
     first.do(*(job.compile(version) for job in jobs.values() for version in VERSIONS))
     for job in jobs.values():
@@ -307,15 +328,16 @@ def run(release: str, changes: Sequence[Change], folder: Path) -> dict[str, str]
 
     def run_all(parts: slice, chosen: Mapping[str, EvolvingJob], *given: Any) -> None:
         for job in chosen.values():
-            rows = {name: [row for part in found[parts] for row in part] for name, found in _ROWS.items()}
-            job.feed(rows, later=["clicks"])
+            given_rows = {name: [row for part in found[parts] for row in part] for name, found in rows.items()}
+            job.feed(given_rows, later=["clicks"])
         first.do(*(job.run(*(one(job) if callable(one) else one for one in given)) for job in chosen.values()))
 
     run_all(slice(0, 1), jobs, "old", "rocksdb", "old", "-", lambda job: job.path("taken"))
     run_all(slice(1, 2), jobs, "new", "rocksdb", "new", lambda job: job.snapshot("canonical"))
     restored = {name: job for name, job in jobs.items() if not Path(job.path("new.error")).exists()}
-    run_all(slice(0, 2), restored, "new", "rocksdb", "all")
-    return {f"{release}/{name}": outcome_of(job) for name, job in jobs.items()}
+    for out, parts in again.items() if restored else ():
+        run_all(parts, restored, "new", "rocksdb", out)
+    return jobs
 
 
 def align(job: EvolvingJob) -> None:

@@ -17,13 +17,13 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from tests.helpers.flink.changed_plans import RIGHT, WRONG, Recorded, recorded_in, unpacked, write
-from tests.helpers.flink.changed_types import align
-from tests.helpers.flink.evolving_job import VERSIONS, EvolvingJob, Feed, script
+from tests.helpers.flink.changed_types import run_changes
+from tests.helpers.flink.evolving_job import EvolvingJob, Feed, script
 from tests.helpers.paths import VECTORS
 
 ARCHIVE = VECTORS / "refused-changes.tar.xz"
@@ -472,28 +472,8 @@ def recorded() -> Iterator[Recorded]:
 
 def run(release: str, changes: Sequence[Change], folder: Path) -> dict[str, str]:
     """Let Flink run changes, below a folder; return what came of each."""
-    jobs = {}
-    for change in changes:
-        own = folder / release / change.name
-        own.mkdir(parents=True)
-        jobs[change.name] = EvolvingJob((release, release), own, _scripts(change, own, release))
-    first, *_ = jobs.values()
-    first.do(*(job.compile(version) for job in jobs.values() for version in VERSIONS))
-    for job in jobs.values():
-        align(job)
-
-    def run_all(parts: slice, chosen: Mapping[str, EvolvingJob], *given: Any) -> None:
-        for job in chosen.values():
-            rows = {name: [row for part in found[parts] for row in part] for name, found in _ROWS.items()}
-            job.feed(rows, later=["clicks"])
-        first.do(*(job.run(*(one(job) if callable(one) else one for one in given)) for job in chosen.values()))
-
-    run_all(slice(0, 1), jobs, "old", "rocksdb", "old", "-", lambda job: job.path("taken"))
-    run_all(slice(1, 2), jobs, "new", "rocksdb", "new", lambda job: job.snapshot("canonical"))
-    restored = {name: job for name, job in jobs.items() if not Path(job.path("new.error")).exists()}
-    if restored:
-        run_all(slice(0, 1), restored, "new", "rocksdb", "before")
-        run_all(slice(0, 2), restored, "new", "rocksdb", "all")
+    made = {change.name: partial(_scripts, change, release=release) for change in changes}
+    jobs = run_changes(release, made, folder, _ROWS, {"before": slice(0, 1), "all": slice(0, 2)})
     return {f"{release}/{name}": outcome_of(job) for name, job in jobs.items()}
 
 
