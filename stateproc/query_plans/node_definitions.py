@@ -16,7 +16,15 @@ from typing import Any
 
 from stateproc.query_plans.deduplication import CHANGES, DEDUPLICATE, changes_only, goes_on_as_other_row
 from stateproc.query_plans.node_rules import aggregate_calls, counts_rows, retracts
-from stateproc.query_plans.over_aggregates import OVER, TIMERS_OPTION, over_calls, over_groups, timers_of_over
+from stateproc.query_plans.over_aggregates import (
+    OVER,
+    TIMERS_OPTION,
+    is_bounded,
+    over_calls,
+    over_groups,
+    over_time,
+    timers_of_over,
+)
 from stateproc.query_plans.plan_file import PlanNode, row_type_types
 from stateproc.query_plans.plan_tables import (
     SCAN,
@@ -429,7 +437,7 @@ def _without_results(node: PlanNode) -> dict[str, Any] | None:
 
 def _over(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     """The state is a row of accumulators per partition, of the calls in their order, and the rows that wait for a time
-    or will leave the frame."""
+    or will leave the frame: none if all rows before the current one, by processing time, are in it."""
     (before,) = inputs
     groups, constants, calls = over_groups(node), node.items("overSpec", "constants"), aggregate_calls(node)
     if len(groups) != 1 or len(over_calls(node)) != len(node.columns) - len(before.columns):
@@ -443,7 +451,10 @@ def _over(node: PlanNode, inputs: Sequence[Definition]) -> Definition | None:
     rows = _text(node.kind, version, settings, before.rows, traced)
     made = [{**_call(node, over, call), "retracts": retracts(node, at, call)} for at, call in enumerate(calls)]
     shown = [_text(rows, call) for call in made[: len(over_calls(node))]]
-    found = _keeper(rows, [*(_text(rows, column) for column in before.columns), *shown], [], inputs)
+    keeps_rows = is_bounded(node) or over_time(node) != "PROCTIME"
+    found = _keeper(
+        rows, [*(_text(rows, column) for column in before.columns), *shown], [], inputs if keeps_rows else []
+    )
     texts, arguments = tuple(map(_text, made)), tuple(map(_arguments, made))
     state = _text(found.state, texts, timers_of_over(node))
     of_any_bounds = ""
