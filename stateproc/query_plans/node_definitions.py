@@ -14,7 +14,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from stateproc.query_plans.deduplication import CHANGES, DEDUPLICATE, changes_only, goes_on_as_other_row
+from stateproc.query_plans.deduplication import (
+    CHANGES,
+    DEDUPLICATE,
+    changes_only,
+    goes_on_as_other_row,
+    keeps_no_rows,
+)
 from stateproc.query_plans.node_rules import aggregate_calls, counts_rows, retracts
 from stateproc.query_plans.over_aggregates import (
     OVER,
@@ -358,6 +364,8 @@ def _unique_rows(node: PlanNode, inputs: Sequence[Definition]) -> Definition:
     rows = _text(node.kind, before.rows, keys, rest, times)
     columns = tuple(_text(rows, column) for column in before.columns)
     made = _keeper(rows, columns, [], inputs)
+    if keeps_no_rows(node):
+        made = replace(made, state=made.frame)
     if node.at("filterCondition") is not None:
         condition = _text(_traced(node, node.at("filterCondition"), _Columns(before.columns)))
         filtered = _filtered(node, replace(before, rows=rows, columns=columns), node.at("filterCondition"))

@@ -86,6 +86,7 @@ _RATE, _PAID, _POINTS = ("rate INT", "rate BIGINT"), ("paid INT", "paid BIGINT")
 _TTL = "SET 'table.exec.state.ttl' = '1 d';\n"
 _TO_LIVE = ("", _TTL)
 _SAME = ("", "")
+_OTHER_COLUMN = ("quantity", "CHAR_LENGTH(product)")
 _TVF = "TABLE({}(TABLE clicks, DESCRIPTOR(ts), {}))"
 _TUMBLE = _TVF.format("TUMBLE", "INTERVAL '1' MINUTE")
 _HOP = _TVF.format("HOP", "INTERVAL '1' MINUTE, INTERVAL '2' MINUTE")
@@ -186,6 +187,8 @@ CHANGES = (
     _c("over distinct", _NN, _OVER.format("COUNT(DISTINCT note)", "ts", "RANGE", _UNBOUNDED), _LONGER),
     _c("over number", _NN, _OVER.format("ROW_NUMBER()", "proc", "ROWS", _UNBOUNDED).replace(
         "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", ""), _BIGGER),
+    _c("over number of other columns", _NN, _OVER.format("ROW_NUMBER()", "proc", "ROWS", _UNBOUNDED).replace(
+        "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", "").replace("quantity", "{}"), texts=_OTHER_COLUMN),
     _c("over least", _NN, _OVER.format("MIN(quantity)", "ts", "ROWS", "1 PRECEDING"), _BIGGER),
     _c("over time to live", _NN, _OVER.format("SUM(quantity)", "ts", "ROWS", "1 PRECEDING"), settings=_TO_LIVE),
     _c("over processed time to live", _NN, _OVER.format("SUM(quantity)", "proc", "ROWS", _UNBOUNDED),
@@ -219,6 +222,8 @@ CHANGES = (
     _c("last row", _NN, _RANKED.format("customer, id, quantity", "customer", "ts DESC", "clicks", 1), _BIGGER),
     _c("first row", _NN, _RANKED.format("customer, id, quantity", "customer", "ts ASC", "clicks", 1), _BIGGER),
     _c("first row same", _NN, _RANKED.format("customer, id, quantity", "customer", "ts ASC", "clicks", 1)),
+    _c("first processed row of other columns", _NN, _RANKED.format("customer, id, {}", "customer", "proc ASC", "clicks",
+        1), texts=_OTHER_COLUMN),
     _c("last row time to live", _NN, _RANKED.format("customer, id, quantity", "customer", "ts DESC", "clicks", 1),
         settings=_TO_LIVE),
     _c("normalize", _NN, "SELECT customer, points, customer FROM people WHERE customer > 0", _POINTS),
