@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.metadata.backend import KeyedHeader
-from stateproc.metadata.handles import CANONICAL_TYPE, IncrementalHandle, KeyedHandle, KeyGroupsHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle, KeyedHandle
+from stateproc.metadata.stream_handles import CANONICAL_TYPE, KeyGroupsHandle
 from stateproc.readers.canonical.reader import CanonicalFile
 from stateproc.readers.heap.reader import HeapFile
 from stateproc.readers.key_group_blocks import KeyGroupRange

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import empty_row_bytes, numbers_of, values_array
 from stateproc.errors import DuplicateKey, InvalidEntries, SnapshotError
-from stateproc.metadata.handles import KeyedHandle, OperatorHandle, OperatorStreamHandle
+from stateproc.metadata.keyed_handles import KeyedHandle
+from stateproc.metadata.operator_handles import OperatorHandle, OperatorStreamHandle
 from stateproc.readers.entry_decoder import decode_entries
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.row_schema import KEY_GROUP

@@ -29,7 +29,7 @@ from stateproc.metadata.backend import (
     StateMetaInfo,
     read_state_meta_info,
 )
-from stateproc.metadata.handles import ChangelogHandle, KeyedHandle
+from stateproc.metadata.keyed_handles import ChangelogHandle, KeyedHandle
 from stateproc.readers.changelog.change_blocks import Change, ChangeBlock
 from stateproc.readers.changelog.composite_keys import ADVICE
 from stateproc.readers.changelog.log_segments import log_changes

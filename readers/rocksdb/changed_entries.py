@@ -17,10 +17,10 @@ import numpy as np
 from stateproc.codec.array_types import Longs
 from stateproc.errors import SnapshotError
 from stateproc.keygroups.ranges import prefix_width
-from stateproc.metadata.handles import (
+from stateproc.metadata.keyed_handles import IncrementalHandle
+from stateproc.metadata.stream_handles import (
     ByteStreamHandle,
     FileHandle,
-    IncrementalHandle,
     KeyGroupsHandle,
     RelativeFileHandle,
     SegmentHandle,

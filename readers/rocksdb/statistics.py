@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from stateproc.metadata.handles import KeyGroupsHandle, StreamHandle
 from stateproc.metadata.keyed_handles import IncrementalHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle, StreamHandle
 from stateproc.readers.rocksdb.database import (
     DEFAULT_FAMILY,
     DatabaseFile,

@@ -25,18 +25,10 @@ from stateproc.compatibility.storage_rules import Obstacle
 from stateproc.compatibility.verdicts import Caution
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.flink_versions import Release
-from stateproc.metadata.handles import (
-    ChangelogHandle,
-    FileChangelogHandle,
-    FileHandle,
-    IncrementalHandle,
-    KeyedHandle,
-    KeyGroupsHandle,
-    SegmentHandle,
-    StreamHandle,
-)
+from stateproc.metadata.keyed_handles import ChangelogHandle, FileChangelogHandle, IncrementalHandle, KeyedHandle
 from stateproc.metadata.reader import read_metadata
 from stateproc.metadata.snapshot_kind import CHECKPOINT, snapshot_kind
+from stateproc.metadata.stream_handles import FileHandle, KeyGroupsHandle, SegmentHandle, StreamHandle
 from stateproc.metadata.walk import relative_shared_files
 from stateproc.model.snapshot import SnapshotContents
 from stateproc.storage.uris import normalize, parent

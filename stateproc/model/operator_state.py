@@ -12,7 +12,7 @@ import pyarrow as pa
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.errors import CorruptSnapshot, SnapshotError, Where
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo, read_operator_header
-from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
+from stateproc.metadata.operator_handles import OperatorStreamHandle, StatePartition
 from stateproc.model.null_values import warn_of_nulls, with_choices
 from stateproc.model.operator_context import OperatorContext
 from stateproc.model.schema_merging import merged_schema

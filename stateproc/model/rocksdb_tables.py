@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from stateproc.errors import SnapshotError
-from stateproc.metadata.handles import IncrementalHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.model.operator import Operator
 from stateproc.readers.rocksdb import StateStatistics, database_files, database_statistics, new_tables
 

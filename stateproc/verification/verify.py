@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from stateproc.errors import SnapshotError, not_found
-from stateproc.metadata.handles import StreamHandle
 from stateproc.metadata.snapshot import SnapshotMetadata
+from stateproc.metadata.stream_handles import StreamHandle
 from stateproc.metadata.walk import relative_shared_files, walk_stream_handles
 from stateproc.model.config_snapshots import ADVICE, config_snapshot_note, config_snapshot_states
 from stateproc.model.operator import Operator

@@ -21,7 +21,7 @@ from typing import Any
 
 from stateproc.errors import InvalidOption, SnapshotError, Where, WriteFailed
 from stateproc.metadata import SnapshotMetadata, read_metadata, walk_stream_handles
-from stateproc.metadata.handles import KeyGroupsHandle, RelativeFileHandle, StreamHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle, RelativeFileHandle, StreamHandle
 from stateproc.metadata.writer import write_metadata
 from stateproc.storage.layout import METADATA, run_of_file, run_of_marker
 from stateproc.storage.store import Entry, StorePath

@@ -21,7 +21,8 @@ import pyarrow as pa
 from stateproc.codec.array_types import Ints, Longs, LongTable
 from stateproc.codec.native.jit import copy_bytes, exported, kernel, load_u8, store_8
 from stateproc.keygroups.ranges import prefix_width
-from stateproc.metadata.handles import CANONICAL_TYPE, KeyedHandle, KeyGroupsHandle
+from stateproc.metadata.keyed_handles import KeyedHandle
+from stateproc.metadata.stream_handles import CANONICAL_TYPE, KeyGroupsHandle
 from stateproc.readers.canonical.entry_scan import measure_canonical
 from stateproc.readers.key_group_blocks import group_ranges
 from stateproc.storage import SnapshotLocation, open_handle

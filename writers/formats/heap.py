@@ -33,7 +33,8 @@ from stateproc.codec.layouts import Blob, Delimited
 from stateproc.codec.layouts.strings import SerializedValue
 from stateproc.codec.machine import Machine
 from stateproc.errors import InvalidEntries
-from stateproc.metadata.handles import CANONICAL_TYPE, KeyedHandle, KeyGroupsHandle
+from stateproc.metadata.keyed_handles import KeyedHandle
+from stateproc.metadata.stream_handles import CANONICAL_TYPE, KeyGroupsHandle
 from stateproc.readers.entry_programs import key_layout
 from stateproc.readers.error_context import placed
 from stateproc.readers.heap.reader import measure_heap

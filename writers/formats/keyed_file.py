@@ -10,7 +10,7 @@ import pyarrow as pa
 from stateproc.codec.array_types import Longs
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import StateMetaInfo, write_keyed_header
-from stateproc.metadata.handles import KeyedHandle
+from stateproc.metadata.keyed_handles import KeyedHandle
 from stateproc.readers.state_descriptor import StateDescriptor, keyed_state
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.storage import SnapshotLocation

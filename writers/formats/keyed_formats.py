@@ -9,7 +9,7 @@ from enum import Enum
 
 from stateproc.codec.array_types import Longs
 from stateproc.errors import InvalidOption
-from stateproc.metadata.handles import KeyedHandle
+from stateproc.metadata.keyed_handles import KeyedHandle
 from stateproc.writers.formats.canonical import is_canonical_handle, open_canonical, verify_canonical_file
 from stateproc.writers.formats.heap import is_heap_handle, open_heap, verify_heap_file
 from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedFileWriter

@@ -20,7 +20,7 @@ from stateproc.errors import (
     Where,
     WriteFailed,
 )
-from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.readers.raw_entries import EntryCounts
 from stateproc.writers.formats.entry_batches import EntryColumns
 

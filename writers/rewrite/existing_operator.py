@@ -17,7 +17,7 @@ from stateproc.html.units import counted
 from stateproc.keygroups.class_hashes import SCALA, ClassHash
 from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.metadata.backend import StateMetaInfo
-from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle
+from stateproc.metadata.keyed_handles import ChangelogHandle, IncrementalHandle, KeyedHandle
 from stateproc.metadata.snapshot_kind import first_reading_release
 from stateproc.model.operator import Operator
 from stateproc.model.operator_context import OperatorContext

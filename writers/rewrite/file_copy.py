@@ -13,18 +13,10 @@ from functools import partial
 import numpy as np
 
 from stateproc.errors import InvalidOption, MissingFile, SnapshotError, UnsupportedSnapshot, Where
-from stateproc.metadata.handles import (
-    ByteStreamHandle,
-    ChangelogHandle,
-    FileChangelogHandle,
-    IncrementalHandle,
-    KeyedHandle,
-    KeyGroupsHandle,
-    OperatorHandle,
-    RelativeFileHandle,
-    StreamHandle,
-)
+from stateproc.metadata.keyed_handles import ChangelogHandle, FileChangelogHandle, IncrementalHandle, KeyedHandle
+from stateproc.metadata.operator_handles import OperatorHandle
 from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
+from stateproc.metadata.stream_handles import ByteStreamHandle, KeyGroupsHandle, RelativeFileHandle, StreamHandle
 from stateproc.storage import SnapshotLocation, open_handle
 from stateproc.storage.sources import FileSource
 from stateproc.writers.commit.staging import Staging

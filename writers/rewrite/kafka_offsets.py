@@ -25,7 +25,7 @@ from stateproc.connectors.kafka import (
 )
 from stateproc.connectors.operator_states import SOURCE_STATE
 from stateproc.errors import CorruptSnapshot, InvalidOption, Where, not_found
-from stateproc.metadata.handles import ByteStreamHandle
+from stateproc.metadata.stream_handles import ByteStreamHandle
 from stateproc.model.operator import Operator
 from stateproc.model.operator_state import OperatorState, opened_state
 from stateproc.wire import Output

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from stateproc.errors import UnsupportedSnapshot, Where, not_found
 from stateproc.flink_versions import DEFAULT, LAST, Release
 from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, PRIORITY_QUEUE, KeyedHeader, StateMetaInfo
-from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.model.operator import Operator
 from stateproc.readers.header_reader import read_whole_header
 from stateproc.readers.merged_snapshots import DifferentSerializersError, merged_info, merged_key

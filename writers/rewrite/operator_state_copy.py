@@ -16,7 +16,7 @@ from stateproc.codec.arrow_arrays import RowBytes
 from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot, Where, not_found
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
-from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
+from stateproc.metadata.operator_handles import OperatorStreamHandle, StatePartition
 from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
 from stateproc.model.operator import Operator
 from stateproc.model.operator_state import OperatorFile

@@ -28,7 +28,7 @@ from stateproc.connectors.operator_states import (
     source_coordinator,
 )
 from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where, not_found
-from stateproc.metadata.handles import ByteStreamHandle
+from stateproc.metadata.stream_handles import ByteStreamHandle
 from stateproc.model.operator import Operator
 from stateproc.wire import Cursor, Output
 from stateproc.writers.rewrite.operator_state_copy import GivenElements, raw_elements

@@ -15,7 +15,8 @@ import pytest
 import stateproc
 from stateproc.flink_versions import release as release_of
 from stateproc.metadata.backend import read_operator_header, write_keyed_header
-from stateproc.metadata.handles import KeyGroupsHandle, OperatorStreamHandle
+from stateproc.metadata.operator_handles import OperatorStreamHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.model.operator_state import OperatorFile
 from stateproc.readers.keyed_file import KeyedFile
 from stateproc.serializers import LayoutContext

@@ -19,9 +19,8 @@ import pyarrow as pa
 from stateproc.codec.array_types import Longs
 from stateproc.errors import InvalidOption, Where, WriteFailed
 from stateproc.keygroups.ranges import prefix_width
-from stateproc.metadata.handles import ChangelogHandle, KeyedHandle, KeyGroupsHandle
-from stateproc.metadata.keyed_handles import IncrementalHandle
-from stateproc.metadata.stream_handles import ByteStreamHandle, RelativeFileHandle
+from stateproc.metadata.keyed_handles import ChangelogHandle, IncrementalHandle, KeyedHandle
+from stateproc.metadata.stream_handles import ByteStreamHandle, KeyGroupsHandle, RelativeFileHandle
 from stateproc.readers.rocksdb import DatabaseFile, database_files, rocksdb_entries, table_properties
 from stateproc.readers.rocksdb.native_database import NotOpened, downloaded_bytes, has_library, native_database
 from stateproc.storage import SnapshotLocation

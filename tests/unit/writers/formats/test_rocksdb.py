@@ -15,7 +15,8 @@ import pytest
 
 from stateproc.errors import CorruptSnapshot, DuplicateKey, InvalidOption, NotFound, WriteFailed
 from stateproc.keygroups.ranges import prefix_width
-from stateproc.metadata.handles import ByteStreamHandle, IncrementalHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle
+from stateproc.metadata.stream_handles import ByteStreamHandle
 from stateproc.readers.rocksdb import DatabaseFile, column_families, database_files, rocksdb_entries, table_properties
 from stateproc.readers.rocksdb.manifest import log_records
 from stateproc.storage import InlineSource, open_handle

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stateproc.errors import WriteFailed
-from stateproc.metadata.handles import IncrementalHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.readers.rocksdb import DatabaseFile, database_files, native_database
 from stateproc.storage import InlineSource, open_handle
 from stateproc.storage.store import StorePath

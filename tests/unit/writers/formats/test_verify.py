@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from stateproc.errors import WriteFailed
-from stateproc.metadata.handles import ByteStreamHandle, KeyGroupsHandle, OperatorStreamHandle, RelativeFileHandle
+from stateproc.metadata.operator_handles import OperatorStreamHandle
+from stateproc.metadata.stream_handles import ByteStreamHandle, KeyGroupsHandle, RelativeFileHandle
 from stateproc.serializers import LayoutContext
 from stateproc.storage import SnapshotLocation
 from stateproc.storage.store import StorePath
