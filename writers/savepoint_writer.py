@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from stateproc import types
-from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot, Where, not_found
+from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot, Where, located, not_found
 from stateproc.flink_versions import DEFAULT, Release
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.keygroups.ranges import check_max_parallelism
@@ -429,12 +429,10 @@ class SavepointWriter(SinkEdits):
             type_ = state.user_key if is_key else state.value
             if type_ is None or state.kind.is_queue:
                 continue
-            try:
+            with located(InvalidOption, operator=operator.operator.display, state=name):
                 change = None if conversion is None else row_change(type_, conversion, names, state.user_key)
                 if names and not is_key and state.user_key is not None:
                     operator.edits.set_key_names(name, state.user_key, with_names(state.user_key, names))
-            except InvalidOption as error:
-                raise error.at(operator=operator.operator.display, state=name) from error
             if change is not None:
                 operator.edits.set_type(name, change, of_elements=False)
 
@@ -479,10 +477,8 @@ class SavepointWriter(SinkEdits):
             return
         rows = kept_rows(pair) if conversion is None else conversion
         kind = StateKind.VALUE if ranks.becomes == FIRST_ROW else StateKind.MAP
-        try:
+        with located(InvalidOption, operator=operator.operator.display, state=ranks.state):
             change = ranked_change(operator.header.keyed(ranks.state).value, rows, kind, ranks.unique)
-        except InvalidOption as error:
-            raise error.at(operator=operator.operator.display, state=ranks.state) from error
         operator.edits.types[ranks.state] = change  # The rows' other columns are part of it.
 
     def _filter_rows(self, operator: ExistingOperator, pair: Pair) -> None:

@@ -15,7 +15,7 @@ from itertools import chain
 import numpy as np
 
 from stateproc.codec.array_types import Longs
-from stateproc.errors import SnapshotError
+from stateproc.errors import located
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.metadata.stream_handles import (
@@ -324,11 +324,8 @@ def changed_entries(
         return
     tables = tables.within(wanted)
     sources = [sst.source for sst in chain(*tables.own, *tables.shared)]
-    try:
-        with request_pool(sources) as pool:
-            yield from _PairReader(tables, wanted, prefix, pool, verify=verify).entries(keys, sides)
-    except SnapshotError as error:
-        raise error.at(state=state) from error
+    with located(state=state), request_pool(sources) as pool:
+        yield from _PairReader(tables, wanted, prefix, pool, verify=verify).entries(keys, sides)
 
 
 class _PairReader:

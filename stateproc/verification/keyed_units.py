@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import numbers_of
-from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.errors import InvalidOption, SnapshotError, located
 from stateproc.keygroups.class_hashes import ClassHash, class_hashes
 from stateproc.model.operator import Operator
 from stateproc.readers.entry_decoder import decode_entries
@@ -137,10 +137,8 @@ def key_group_check(operator: Operator, key: Serializer, hash_function: str | No
     own = context.options.context
     named: tuple[ClassHash, ...] = ()
     if hash_function is not None:
-        try:
+        with located(InvalidOption, operator=operator.display):
             named = tuple(class_hashes(key, hash_function, replace(own.inner, temporal="exact")))
-        except InvalidOption as error:
-            raise error.at(operator=operator.display) from error
     return KeyGroupCheck(key, own, context.max_parallelism, context.metadata_version, named)
 
 

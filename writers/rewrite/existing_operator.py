@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot, Where, not_found
+from stateproc.errors import InvalidOption, UnsupportedSnapshot, Where, located, not_found
 from stateproc.flink_versions import Release
 from stateproc.html.units import counted
 from stateproc.keygroups.class_hashes import SCALA, ClassHash
@@ -730,10 +730,8 @@ class ExistingOperator:
             if self._hash_choice is None:
                 self._hash_choice = named, choose_hash(self.operator, self.header, named)
             named = self._hash_choice[1].hash.name
-        try:
+        with located(InvalidOption, operator=self.operator.display):
             found = key_hash_of(key, named, self.operator.options.context)
-        except InvalidOption as error:
-            raise error.at(operator=self.operator.display) from error
         self._new_key_hash = None if is_confirmed else named
         return found if isinstance(found, ClassHash) else None
 
@@ -772,10 +770,8 @@ class ExistingOperator:
         if partners is not None and edit is not None and edit.action != "on" and edit.ttl:
             # What the write drops of the other input is no partner.
             expired = ttl_purge(partners, self.operator.options.context, edit.ttl, edit.now)
-        try:
+        with located(operator=self.operator.display):
             return partner_numbers(self.operator, (own, partners), change, split, expired)
-        except SnapshotError as error:
-            raise error.at(operator=self.operator.display) from error
 
     def frame_sums(self, name: str, state_id: int, split: CarriedSplit | None = None) -> FrameSums | None:
         """What computes accumulators of new calls of OVER, for entries of a split.
@@ -793,10 +789,8 @@ class ExistingOperator:
             )
         own = self._with_type(name, state_id)
         states = [self.header.keyed(one) for one in (ROWS_STATE, TIME_STATE) if one in self.header.names]
-        try:
+        with located(operator=self.operator.display):
             return frame_sums(self.operator, own, states, frame, split)
-        except SnapshotError as error:
-            raise error.at(operator=self.operator.display) from error
 
     def row_edits(self, name: str, *, count: bool) -> list[str]:
         """Return what a plan says of the edits of a state's rows.
@@ -879,10 +873,8 @@ class ExistingOperator:
             for state_id, one, name in self._copied()
             for split in one._edited_splits(name, state_id, mine, spec.release)
         )
-        try:
+        with located(operator=self.operator.display):
             return RawCopies(tuple(_joined(splits)), files)
-        except SnapshotError as error:
-            raise error.at(operator=self.operator.display) from error
 
     def sources(self, spec: WriteSpec, index: int) -> Iterator[Source]:
         """The rows of the states that come from DataFrames; ``index``: the operator's position in ``spec``.

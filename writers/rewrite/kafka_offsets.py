@@ -24,7 +24,7 @@ from stateproc.connectors.kafka import (
     written_split,
 )
 from stateproc.connectors.operator_states import SOURCE_STATE
-from stateproc.errors import CorruptSnapshot, InvalidOption, Where, not_found
+from stateproc.errors import CorruptSnapshot, InvalidOption, Where, located, not_found
 from stateproc.metadata.stream_handles import ByteStreamHandle
 from stateproc.model.operator import Operator
 from stateproc.model.operator_state import OperatorState, opened_state
@@ -245,10 +245,8 @@ def kafka_source_state(operator: Operator) -> KafkaSourceState:
 
 def _reader_splits(operator: Operator) -> Iterator[ReaderSplit]:
     for subtask, stored, data in reader_elements(operator):
-        try:
+        with located(CorruptSnapshot, operator=operator.display, state=SOURCE_STATE):
             row = SPLIT.read(unwrap(data))
-        except CorruptSnapshot as error:
-            raise error.at(operator=operator.display, state=SOURCE_STATE) from error
         if row is None:
             raise _no_kafka(operator)
         split = KafkaSplit(row["topic"], row["partition"], row["starting_offset"], row["stopping_offset"])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from stateproc.codec.arrow_arrays import RowBytes
-from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot, Where, not_found
+from stateproc.errors import InvalidOption, UnsupportedSnapshot, Where, located, not_found
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
 from stateproc.metadata.operator_handles import OperatorStreamHandle, StatePartition
@@ -322,10 +322,8 @@ def repartitioned(
     compressed = any(file.header.compressed for file in operator.operator_files)
 
     def write(share: SubtaskOperatorState) -> OperatorStreamHandle:
-        try:
+        with located(operator=operator.display):
             return share.write(staging, release, compressed=compressed, verify=verify)
-        except SnapshotError as error:
-            raise error.at(operator=operator.display) from error
 
     handles = list(map_in_order(write, shares, _THREADS))
     subtasks = {subtask.index: subtask for subtask in carried.subtasks}

@@ -22,7 +22,7 @@ from stateproc.codec.builder import Builder
 from stateproc.codec.layouts import Layout
 from stateproc.codec.layouts.strings import SerializedValue
 from stateproc.codec.machine import Machine
-from stateproc.errors import InvalidOption, Where
+from stateproc.errors import InvalidOption, Where, located
 from stateproc.keygroups.class_hashes import HASH_FUNCTIONS, SCALA, ClassHash, class_hashes
 from stateproc.keygroups.key_group_assignment import AnyHash, java_hashes, key_hash_of
 from stateproc.keygroups.key_group_pruning import hash_alternatives
@@ -333,10 +333,8 @@ def choose_hash(operator: Operator, header: MergedHeader, named: str) -> HashCho
     context = replace(operator.options.context.inner, temporal="exact")
     key = header.key
     assert key is not None
-    try:
+    with located(InvalidOption, operator=operator.display):
         candidates = class_hashes(key, named, context)
-    except InvalidOption as error:
-        raise error.at(operator=operator.display) from error
     fitting, total, digests = _fitting(operator, header, candidates)
     # Formulas that give all keys the same hash codes are one.
     fits = {digest: at for at, digest in enumerate(digests) if fitting[at] == total}

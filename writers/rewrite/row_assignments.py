@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import RowBytes, Unencodable, no_rows, null_rows, scalar_text
 from stateproc.codec.layouts.base import Unwritable
-from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot, Where
+from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot, Where, located
 from stateproc.filters import RowExpression, parse, resolved_path
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.writers.bootstrap.keyed_encoder import KEY
@@ -237,10 +237,8 @@ class RowAssignments:
             )
 
     def _encoded(self, rows: pa.RecordBatch) -> RowBytes:
-        try:
+        with located(Unwritable, state=self.settable.state):
             return self.encode(rows)
-        except Unwritable as error:
-            raise error.at(state=self.settable.state) from error
 
     def _misfit(self, rows: pa.RecordBatch, row: int, message: str, advice: str | None = None) -> InvalidRows:
         return InvalidRows(

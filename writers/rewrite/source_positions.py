@@ -27,7 +27,7 @@ from stateproc.connectors.operator_states import (
     enumerator_format,
     source_coordinator,
 )
-from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where, not_found
+from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where, located, not_found
 from stateproc.metadata.stream_handles import ByteStreamHandle
 from stateproc.model.operator import Operator
 from stateproc.wire import Cursor, Output
@@ -98,10 +98,8 @@ class SourceSplits:
         found = self
         for edit in edits:
             wanted = _wanted(edit, found.known, operator)
-            try:
+            with located(InvalidOption, operator=operator, state=SOURCE_STATE):
                 found = found._moved(wanted)
-            except InvalidOption as error:
-                raise error.at(operator=operator, state=SOURCE_STATE) from error
         return replace(found, reasons=(*found.reasons, "new positions")) if edits else found
 
     def renamed(self, operator: str) -> SourceSplits:
@@ -112,10 +110,8 @@ class SourceSplits:
         rename = None if self.format is None else self.format.renamed
         if rename is None:
             return self
-        try:
+        with located(UnsupportedSnapshot, operator=operator, state=SOURCE_STATE):
             splits = [(item, rename(item.row)) for item in self.splits]
-        except UnsupportedSnapshot as error:
-            raise error.at(operator=operator, state=SOURCE_STATE) from error
         changed = (item if row == item.row else replace(item, row=row, stored=None) for item, row in splits)
         return replace(self, splits=tuple(changed), reasons=(*self.reasons, "classes of Flink CDC 3.1 and later"))
 
@@ -228,11 +224,9 @@ def reader_elements(operator: Operator) -> Iterator[tuple[int, bytes, bytes]]:
             for value in batch.to_arrow():
                 stored = value.as_py()
                 cursor = Cursor(stored)
-                try:
+                with located(CorruptSnapshot, operator=operator.display, state=SOURCE_STATE):
                     data = bytes(cursor.bytes32())
                     cursor.finish("an element of the readers' state")
-                except CorruptSnapshot as error:
-                    raise error.at(operator=operator.display, state=SOURCE_STATE) from error
                 yield part.subtask, stored, data
 
 
