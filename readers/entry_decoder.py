@@ -244,7 +244,6 @@ def decode_entries(
 
     Args:
         entries: The entries of the state.
-        state: The state.
         ctx: Settings of layouts.
         flatten: Whether each list element or map entry is a row.
         raw_keys: Whether to add the bytes of key and namespace as a column ``raw_key``.
@@ -395,7 +394,6 @@ def decode_keys(
 
     Args:
         entries: The entries of the state; they need not have values.
-        state: The state.
         ctx: Settings of layouts.
         user_keys: Whether to decode the user keys of map entries, too, as ``map_key``.
 

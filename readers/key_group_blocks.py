@@ -203,7 +203,6 @@ def plain_blocks(
 
     Args:
         source: The file.
-        ranges: The key groups.
         size: The bytes of each block.
         sizing: Chooses the size of each block where ``size`` is not given; default the smallest for the source.
 

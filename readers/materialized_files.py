@@ -112,8 +112,6 @@ def open_materialized_file(
     """Return the file of a handle that a changelog may contain; reads nothing.
 
     Args:
-        handle: The handle.
-        location: The snapshot.
         max_parallelism: The operator's number of key groups; not needed to read the header only.
         subtask: The subtask's index.
         shared: Headers shared with the other subtasks' files.

@@ -144,7 +144,7 @@ def _entries_by_state(written: WrittenSnapshot) -> dict[str, dict[str, int]]:
 def _state_names(spec: OperatorWriteSpec, *, keyed: bool) -> Sequence[str]:
     if keyed:
         return [] if spec.keyed is None else [info.name for info in spec.keyed.states]
-    return [] if spec.operator is None else [info.name for info in (*spec.operator.states, *spec.operator.broadcast)]
+    return [] if spec.operator is None else [info.name for info in spec.operator.infos]
 
 
 def _bytes_by_operator(written: WrittenSnapshot) -> dict[str, int]:

@@ -35,7 +35,6 @@ class WrittenSnapshot:
     """What a write has written; the snapshot is complete.
 
     Attributes:
-        metadata: The snapshot.
         spec: What tasks needed.
         state_files: The state files that were written from entries.
         leftovers: Names of obsolete files that could not be removed.

@@ -114,9 +114,7 @@ def write_state_file(
     """Write one state file.
 
     Args:
-        spec: the write.
         number: its position in the spec's state files.
-        state_file: the state file.
         runs: its entries (RAW_ENTRIES), sorted by key group, state id and key.
 
     Raises WriteFailed, InvalidEntries; the file is removed then.
@@ -168,7 +166,7 @@ def _operator_state(
 ) -> WrittenFile:
     version = spec.release.operator_header_version
     compressed = spec.compressed and version >= 6
-    entries = [0] * (len(part.states) + len(part.broadcast))
+    entries = [0] * len(part.infos)
     with spec.staging.new_file() as file:
         writer = OperatorStateWriter(file, part.states, part.broadcast, version=version, compressed=compressed)
         pairs: dict[int, list[pa.RecordBatch]] = {}
@@ -178,7 +176,7 @@ def _operator_state(
                 writer.elements(part.name(state_id), batch.column("value"))
             else:
                 pairs.setdefault(state_id, []).append(batch)
-        for state_id in range(len(part.states), len(part.states) + len(part.broadcast)):
+        for state_id in range(len(part.states), len(part.infos)):
             # Also without entries: Flink reads their number at the first offset.
             table = pa.Table.from_batches(pairs.get(state_id) or [_NO_ENTRIES])
             keys, values = (_whole(table.column(name)) for name in ("key", "value"))

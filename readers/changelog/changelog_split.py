@@ -38,7 +38,6 @@ class ChangelogSplit(KeyedSplit):
     """Some key groups of one state in a changelog. Every split reads the whole log.
 
     Attributes:
-        source: The changelog.
         groups: The key groups.
         stored_bytes: Their share of the stored bytes.
     """

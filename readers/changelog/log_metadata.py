@@ -51,7 +51,6 @@ class ChangelogSource:
 
     Attributes:
         handle: The handle in ``_metadata``.
-        location: The snapshot.
         key_handles: Materialized handles of the operator's other subtasks, whose keys have the same serializer.
         key_type: The key's serializer as the user specifies it, used only where nothing else specifies it.
         cache: The header once it has been read: for it, the beginnings of all files of the log are read.

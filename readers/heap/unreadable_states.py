@@ -75,7 +75,6 @@ def unreadable_states(
 
     Args:
         source: The file.
-        ranges: Its key groups.
         states: All states of the header by id; the name only of one that is no keyed state.
         ctx: Settings of layouts, with the classes that the user describes.
         compressed: Whether the key groups are compressed; then no state hides another.

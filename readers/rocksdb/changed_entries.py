@@ -48,7 +48,6 @@ class DatabaseOfState:
     """A database and the state of it that is read.
 
     Attributes:
-        files: The database's files.
         identities: Where each file is stored, by its local name; see ``stored_files``.
         state: The state's name.
     """
@@ -196,7 +195,6 @@ class TableBlocks:
     """Opens a table at its first use, and keeps its blocks while memory lasts.
 
     Args:
-        sst: The table.
         wanted: The spans of all passes.
         held: The memory for blocks.
         verify: Whether checksums are checked.

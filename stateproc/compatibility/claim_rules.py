@@ -70,7 +70,6 @@ def claim_obstacle(job: SnapshotContents, release: Release, mode: str | None) ->
     Args:
         job: A snapshot of the job that restores: the one that is restored, where it is the same job.
         release: The release that the job runs on.
-        mode: The claim mode.
     """
     if mode != NO_CLAIM or not _has_changelog(job):
         return None

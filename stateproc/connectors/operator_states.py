@@ -50,7 +50,6 @@ class Decoded:
     """Values of an operator state in the format that all of them have.
 
     Attributes:
-        format: the format.
         rows: a row per value, None for null.
     """
 

@@ -21,7 +21,6 @@ class PropertyChange:
     """A property that two snapshots have in different forms.
 
     Attributes:
-        name: The property.
         left: Its value in the first snapshot; None if it has none.
         right: Its value in the second snapshot.
         layout: Whether it says only how the same contents are stored: parallelism, serializers of the same type.
@@ -42,7 +41,6 @@ class StatePair:
     """A state of an operator, in one snapshot or in both.
 
     Attributes:
-        name: The state's name.
         left: The state in the first snapshot; None if it has none.
         right: The state in the second snapshot.
     """
@@ -67,7 +65,6 @@ class OperatorPair:
         operator_id: The operator's id (uid hash).
         left: The operator in the first snapshot; None if it has none.
         right: The operator in the second snapshot.
-        states: Its states.
     """
 
     operator_id: str

@@ -93,7 +93,6 @@ class SelectedTable(ExportItem):
     """A small table about the whole snapshot, such as its Kafka offsets.
 
     Attributes:
-        name: Its name.
         make: Reads it. Raises SnapshotError.
     """
 

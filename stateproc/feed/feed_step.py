@@ -90,7 +90,6 @@ class FeedStep:
     Attributes:
         left: The state before; None where there was none.
         right: The state at the commit; None where there is none.
-        commit: The commit.
         form: What the rows are.
     """
 

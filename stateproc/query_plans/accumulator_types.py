@@ -51,7 +51,6 @@ def accumulator_types(node: PlanNode, taken_back: Sequence[bool]) -> FieldTypes:
     """Return the types of the accumulators of an aggregate.
 
     Args:
-        node: The node.
         taken_back: Of each of its calls, whether its rows may be taken back. It counts its rows in a call of its own.
     """
     found: list[LogicalType | None] = []
@@ -100,8 +99,6 @@ def view_types(node: PlanNode, key: Record, taken_back: Sequence[bool], *, is_ch
     """Yield the states of views of an aggregate that are known.
 
     Args:
-        node: The node.
-        key: Its key.
         taken_back: As of `accumulator_types`.
         is_changing: Whether any of its rows may be taken back.
 

@@ -59,7 +59,6 @@ class FrameBuffers:
     """The buffers of new calls of OVER that are computed of the rows in its frame.
 
     Attributes:
-        buffers: These.
         rows: The field of the accumulators with the number of rows in the frame, by its position.
         by_time: Whether of the rows that are kept those after the last time that was computed are in no frame yet.
     """

@@ -137,7 +137,6 @@ def _of_windows(
     """Return the states of an aggregate over windows.
 
     Args:
-        node: The node.
         windows: Returns its windows, whose columns are beside these.
         counts_seen: Whether DISTINCT keeps how often it has seen a value.
     """
@@ -316,7 +315,6 @@ class _Row:
     """An accumulator that is a row.
 
     Attributes:
-        type: Its type.
         value: The field whose column is called as the call is.
         initial: As of a Record, by the names of fields.
         orders: The field of the time of that value → what it is where that is null.
@@ -477,8 +475,6 @@ def _view(
     """Return the states of what DISTINCT has seen of a column.
 
     Args:
-        node: The node.
-        key: Its key.
         index: The number of the view.
         calls: The calls that read it, by their numbers.
         counted: Whether it says how often each of them has seen a value, and not only that it has.

@@ -39,8 +39,6 @@ def buffer_types(node: PlanNode, call: Any, *, retracts: bool = False) -> list[L
     """Return the types of the buffers of a call of COUNT, SUM, SUM0, MIN, MAX or AVG.
 
     Args:
-        node: The node.
-        call: The call.
         retracts: Whether rows may be taken back: SUM counts them, too.
 
     Raises:

@@ -517,7 +517,6 @@ def query_names(plan: CompiledPlan, operator_ids: Collection[str]) -> QueryNames
     """Find the operators of a snapshot that a plan describes, and the names for their states.
 
     Args:
-        plan: The plan.
         operator_ids: The ids of the snapshot's operators.
 
     Raises:

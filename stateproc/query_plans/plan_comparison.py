@@ -51,7 +51,6 @@ def comparable(plan: CompiledPlan, *, types: bool) -> CompiledPlan:
     Nodes whose columns are not traced stay as they are.
 
     Args:
-        plan: The plan.
         types: Whether types that differ by their width are the same, too; of nodes that are not traced neither those
             of their inputs.
     """

@@ -61,7 +61,6 @@ class RowsWithRanks:
     Attributes:
         state: The state that has them.
         becomes: The state that will have them.
-        last: The last rank.
         order: How each column of the sort key is ordered.
         unique: Positions of the columns by which the new state finds rows, in these as they will be.
     """

@@ -75,7 +75,6 @@ class NewColumn:
 
     Attributes:
         name: Its name in the new plan.
-        type: Its type.
         expression: Its value in rows from before, in SQL over their columns; None for null.
     """
 

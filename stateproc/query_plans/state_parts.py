@@ -40,7 +40,6 @@ class Record:
 
     Attributes:
         columns: The columns that it is made of.
-        types: Their types.
         initial: The columns in which another value stands for null: accumulators that begin with it, and stay null
             otherwise. That value: 0, the delimiter of LISTAGG, or an array without elements.
         orders: The fields that say when another field came, which no column gives: 0, or this number where it is null.
@@ -229,7 +228,6 @@ class NodeState:
     """A state that the operator of a node declares.
 
     Attributes:
-        name: Its name.
         key: The key, of the columns of the rows that fill this state.
         value: The value; of a map an entry's.
         map_key: The key of an entry; None of a value state.
@@ -454,7 +452,6 @@ def join_key(node: PlanNode, index: int, *spec: str) -> Record:
     What is NOT NULL there may be null on the right: rows of both have the operator's key, and its serializer.
 
     Args:
-        node: The node.
         index: The number of the input.
         spec: Where the node says by which columns it joins.
     """

@@ -61,11 +61,9 @@ class StateTypes:
     """A state that an operator registers.
 
     Attributes:
-        name: Its name.
         value: The value; of a list an element, of a map an entry's. None of a row of which not all fields are known.
         map_key: The key of an entry; None but of a map.
         is_list: Whether it is a list.
-        namespace: Its namespace.
         ttl: Whether it has a time to live; None where the plan does not say.
         fields: The types of the fields of a row with some that the plan does not say.
     """
@@ -89,8 +87,6 @@ class OperatorTypes:
     """The keyed state of an operator.
 
     Attributes:
-        key: Its key.
-        states: Its states.
         timers: What its timers are called → their namespace.
         may_have: The names of states that it has only if there is a time to live, which its plan does not contain.
         others: Whether it may have states that the plan does not contain, of functions of the user.

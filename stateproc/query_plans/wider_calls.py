@@ -30,7 +30,6 @@ class ViewTypes:
     """The wider type of the keys of a view's map, or of its values.
 
     Attributes:
-        type: The type.
         as_keys: Whether it is the type of keys.
     """
 

@@ -126,7 +126,6 @@ def key_group_check(operator: Operator, key: Serializer, hash_function: str | No
     """Return what recomputes the key groups of an operator's keys.
 
     Args:
-        operator: The operator.
         key: The serializer of the keys.
         hash_function: The formula of their hash codes (`class_hashes`), where their class has its own.
 
@@ -151,7 +150,6 @@ def read_state(state: VerifiedKeyedState, split: KeyedSplit, has_lengths: bool) 
     """Read the state's rows in a split to the end.
 
     Args:
-        state: The state.
         split: Some key groups of it.
         has_lengths: Whether the files store the length of each entry, so that keys can be read of unknown values.
 
@@ -239,7 +237,6 @@ def keyed_plan(
     """Plan how the keyed state of an operator is read.
 
     Args:
-        operator: The operator.
         position: Its position among those that are verified.
         wanted: Only these states; all if empty.
         threads: The number of threads that read the MANIFESTs of databases.

@@ -412,7 +412,6 @@ def _temporary_bytes(planned: PlannedOperator, stored: int, own: Operator | None
     """Return about how much waits in temporary files until all entries of a state file are known.
 
     Args:
-        planned: The operator.
         stored: The stored bytes of its state that is written anew.
         own: The operator in the source; None of a new one.
     """

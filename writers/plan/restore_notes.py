@@ -180,7 +180,6 @@ def max_parallelism_notes(plans: Sequence[OperatorPlan], kept: Mapping[str, str]
     """Yield the notes of a plan.
 
     Args:
-        plans: The operators.
         kept: Why operators keep their max parallelism where another is set for all, by operator id.
     """
     present = [plan for plan in plans if plan.max_parallelism is not None]

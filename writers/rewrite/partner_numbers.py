@@ -23,7 +23,7 @@ from stateproc.codec.arrow_arrays import RowBytes, row_bytes_of
 from stateproc.codec.encoding.sized_writers import concatenate, write_rows
 from stateproc.codec.encoding.strings import row_bytes_writer
 from stateproc.codec.machine import ValueDecoder
-from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
+from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.model.operator import Operator
@@ -35,7 +35,7 @@ from stateproc.serializers.java.structs import TupleOf
 from stateproc.serializers.runtime.ttl import TtlSerializer
 from stateproc.serializers.table.serializers import RowData
 from stateproc.writers.formats.entry_batches import gather
-from stateproc.writers.rewrite.entries_by_key import added_up, in_large_batches
+from stateproc.writers.rewrite.entries_by_key import added_up, damage, in_large_batches
 from stateproc.writers.rewrite.merged_header import with_value_snapshot
 from stateproc.writers.rewrite.partner_pairs import KEY, NUMBER, counted_partners, row_columns
 from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits
@@ -155,16 +155,16 @@ class PartnerNumbers:
     def _cut(self, values: RowBytes) -> RowBytes:
         starts, stops = values.offsets[:-1], values.offsets[1:] - _SIZE
         if (stops - starts < _before_record(self.state)).any():
-            raise _damage(self.state, "a row's number of partners is cut off")
+            raise damage(self.state, "a row's number of partners is cut off")
         return gather(values.data, starts, stops)
 
     def _check_records(self, values: RowBytes) -> None:
         """Raise CorruptSnapshot for a value without a record: no join has such."""
         starts, stops = values.offsets[:-1], values.offsets[1:]
         if (stops - starts <= _before_record(self.state)).any():
-            raise _damage(self.state, "a value without a row")
+            raise damage(self.state, "a value without a row")
         if self.state.kind is StateKind.MAP and values.data[starts].any():
-            raise _damage(self.state, "a row is null")
+            raise damage(self.state, "a row is null")
 
 
 def _rows_in(state: StateDescriptor, batch: pa.RecordBatch) -> pa.Array:
@@ -174,10 +174,10 @@ def _rows_in(state: StateDescriptor, batch: pa.RecordBatch) -> pa.Array:
     values = row_bytes_of(batch.column("value"))
     starts = values.offsets[:-1] + _before_record(state)
     if (starts + _SIZE > values.offsets[1:]).any():
-        raise _damage(state, "a row's number of occurrences is cut off")
+        raise damage(state, "a row's number of occurrences is cut off")
     found = values.data[starts[:, None] + np.arange(_SIZE)].view(">i4").reshape(-1).astype(np.int64)
     if (found < 0).any():
-        raise _damage(state, "a row occurs a negative number of times")
+        raise damage(state, "a row occurs a negative number of times")
     return pa.array(found)
 
 
@@ -193,12 +193,6 @@ def _before_record(state: StateDescriptor) -> int:
 def _is_counted(value: Serializer) -> bool:
     """Whether rows are keys of a map, and its values how often each is there."""
     return value == types.INT or (isinstance(value, TupleOf) and value.fields[0] == types.INT)
-
-
-def _damage(state: StateDescriptor, what: str) -> CorruptSnapshot:
-    return CorruptSnapshot(
-        what, where=Where(state=state.name), advice="the snapshot is damaged; use a copy or take it again"
-    )
 
 
 def partner_numbers(

@@ -30,7 +30,6 @@ def row_columns(
 
     Args:
         batch: The entries.
-        state: The state.
         context: How they are decoded.
         columns: The name of each column, and its position in the row.
 

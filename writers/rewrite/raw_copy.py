@@ -79,7 +79,6 @@ def carried_splits(
     """Plan the splits of a keyed state.
 
     Args:
-        operator: The operator.
         state: A name of `carried_header`, also ``_timer_state/event_…`` of timers that are stored in raw keyed state.
         state_id: The state's position in the header that is written.
         key_groups: Only these key groups; None means all.

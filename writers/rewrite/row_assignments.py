@@ -30,7 +30,6 @@ class Settable:
     Attributes:
         state: The state's name; None of what all states have, as their keys.
         kind: What it is, for messages: ``map state``.
-        column: The column.
         flattened: Whether rows are elements or entries of what ``value`` is without flatten.
         nullable: Whether it may be null.
     """
@@ -68,7 +67,6 @@ def parsed_assignments(
     """Parse assignments ``column = expression``.
 
     Args:
-        texts: The assignments.
         settable: What can be set.
         schema: The columns of the rows, with dates and times as Arrow's types.
         after: The columns that are set, if those are others.
@@ -164,7 +162,6 @@ class RowAssignments:
         """Return what is stored of rows, with what is set.
 
         Args:
-            rows: The rows.
             stored: What is stored of them; None where no part of it stays.
 
         Raises:

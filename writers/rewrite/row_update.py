@@ -140,7 +140,6 @@ def stored_values(values: pa.Array, rows: pa.RecordBatch, state: StateDescriptor
     Args:
         values: The values, of each row.
         rows: The rows, of which times of last access are taken.
-        state: The state.
         layout: Of `value_layout`.
     """
     if state.ttl:

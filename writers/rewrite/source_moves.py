@@ -178,7 +178,6 @@ def _listed(names: Sequence[str]) -> str:
 
 def states_left_out(operator: Operator) -> list[str]:
     """Return the names of an operator's states that no source takes over. Raises CorruptSnapshot, MissingFile."""
-    header = merged_operator_header(operator)
-    names = [info.name for info in (*header.states, *header.broadcast)]
+    names = [info.name for info in merged_operator_header(operator).infos]
     names += [state.name for state in operator.keyed_states]
     return [name for name in names if name not in (CONSUMER_STATE, KINESIS_STATE)]

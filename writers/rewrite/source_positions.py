@@ -31,7 +31,7 @@ from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot
 from stateproc.metadata.stream_handles import ByteStreamHandle
 from stateproc.model.operator import Operator
 from stateproc.wire import Cursor, Output
-from stateproc.writers.rewrite.operator_state_copy import GivenElements, raw_elements
+from stateproc.writers.rewrite.operator_state_copy import GivenElements, given_elements, raw_elements
 
 Positions = Mapping[str, str]
 """Split → where it continues. A split may be a pattern: ``*`` is any text."""
@@ -117,10 +117,7 @@ class SourceSplits:
 
     def elements(self) -> list[GivenElements]:
         """The elements of the readers' state, by subtask."""
-        found: dict[int, list[bytes]] = {}
-        for item in self.splits:
-            found.setdefault(item.subtask, []).append(self._element(item))
-        return [GivenElements(subtask, tuple(values)) for subtask, values in sorted(found.items())]
+        return given_elements((item.subtask, self._element(item)) for item in self.splits)
 
     def coordinator(self) -> ByteStreamHandle | None:
         """The coordinator's state; None: it stays."""

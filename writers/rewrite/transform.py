@@ -49,7 +49,6 @@ def exact_read_options(options: ReadOptions, given: Mapping[str, str] | None) ->
     """Return the options with which a snapshot was opened, with those that make rows exact.
 
     Args:
-        options: The options.
         given: Those that the user gave, by Spark's names; None if that is not known: then what is the default of
             reading was not chosen.
     """
@@ -95,7 +94,6 @@ def state_reader(
     """Return a reader of a keyed state's rows, which reads them when it is asked for them, in the thread that asks.
 
     Args:
-        operator: The operator.
         state: The state's name.
         flatten: Whether entries of maps and elements of lists are rows.
         columns: Those that are read; by default all.
@@ -130,7 +128,6 @@ def transformation(
     """Return a callback that adds the transformed rows to a bootstrap. Raises InvalidOption for timers.
 
     Args:
-        state: the state.
         frame: its rows, as a DataFrame of Spark or in Arrow's form.
         function: receives the rows and returns the new ones.
         value_type: Flink's type of values, if it is given.

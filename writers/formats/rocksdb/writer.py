@@ -61,7 +61,6 @@ def check_with_library(
     have.
 
     Args:
-        files: the database's files.
         entries: the number of entries written, by state name.
         file: the snapshot's directory, for errors.
         compression: of the tables, as their properties name it.
