@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stateproc.errors import InvalidOption, Where
-from stateproc.query_plans.aggregate_views import call_columns, distinct_views, kept_views, renamed_states, wider_seen
+from stateproc.query_plans.aggregate_views import distinct_views, kept_views, renamed_states, wider_seen
 from stateproc.query_plans.call_buffers import buffer_starts, buffer_types, call_text
 from stateproc.query_plans.node_definitions import AGGREGATES, GROUPS, WINDOWS
-from stateproc.query_plans.node_rules import aggregate_calls, counts_rows, function_of, retracts
+from stateproc.query_plans.node_rules import aggregate_calls, call_columns, counts_rows, function_of, retracts
 from stateproc.query_plans.over_aggregates import OVER, knows_frame, over_time
 from stateproc.query_plans.plan_comparison import goes_on
 from stateproc.query_plans.plan_file import PlanNode

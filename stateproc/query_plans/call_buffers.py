@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from stateproc.errors import InvalidOption
-from stateproc.query_plans.aggregate_views import call_columns
-from stateproc.query_plans.node_rules import aggregate_calls, buffer_names, function_of, is_built_in, retracts
+from stateproc.query_plans.node_rules import (
+    aggregate_calls,
+    buffer_names,
+    call_columns,
+    function_of,
+    is_built_in,
+    retracts,
+)
 from stateproc.query_plans.plan_file import PlanNode
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.type_text import parse_sql_type

@@ -27,7 +27,7 @@ from stateproc.query_plans.plan_comparison import (
     unique_columns,
     unique_keys,
 )
-from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
+from stateproc.query_plans.plan_file import CompiledPlan, PlanNode
 from stateproc.query_plans.plan_lineage import (
     definitions,
     nearest_stateful,
@@ -305,7 +305,7 @@ def _names(node: PlanNode, side: int) -> tuple[str, ...]:
 
 def _types(node: PlanNode, side: int) -> list[Any]:
     """Return the types of these columns. Raises InvalidOption for a plan that is not as Flink writes it."""
-    types = row_type_types(node.sources[side].attributes.get("outputType"))
+    types = node.types(side)
     if not isinstance(types, list) or len(types) < len(node.input(side)):
         raise node.error(f"its input {side} has no type for each column")
     if node.kind != SINK:

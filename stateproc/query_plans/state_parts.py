@@ -11,7 +11,7 @@ import pyarrow as pa
 from stateproc import types
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.query_plans.node_definitions import SIDES
-from stateproc.query_plans.plan_file import PlanNode, row_type_types, unique_names
+from stateproc.query_plans.plan_file import PlanNode, unique_names
 from stateproc.query_plans.row_conversion import column_type
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.runtime.streaming import TimeWindow
@@ -420,8 +420,7 @@ def unsupported(node: PlanNode, why: str) -> UnsupportedSnapshot:
 
 def input_rows(node: PlanNode, index: int = 0) -> Record:
     """Return the rows that a node reads."""
-    names = node.input(index)
-    return _record(node, names, row_type_types(node.sources[index].attributes.get("outputType")))
+    return _record(node, node.input(index), node.types(index))
 
 
 def _record(node: PlanNode, names: Sequence[str], written: Sequence[Any]) -> Record:
@@ -432,7 +431,7 @@ def _record(node: PlanNode, names: Sequence[str], written: Sequence[Any]) -> Rec
 def input_columns(node: PlanNode, positions: Any) -> Record:
     """Return those columns of the rows that a node reads whose positions are listed; others may be of any type."""
     names = node.input()
-    written = row_type_types(node.sources[0].attributes.get("outputType"))
+    written = node.types()
     chosen = node.chosen(names, positions)
     if not isinstance(written, list) or len(written) < len(names):
         raise node.error("its input has no type for each column")
