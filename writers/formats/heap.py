@@ -42,13 +42,13 @@ from stateproc.readers.key_group_blocks import group_ranges
 from stateproc.readers.row_schema import element_layout
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Undecodable
-from stateproc.storage import SnapshotLocation, open_handle
+from stateproc.storage import open_handle
 from stateproc.storage.store import StorePath
 from stateproc.storage.writing import writing
 from stateproc.writers.formats.byte_sink import ByteSink, FramedStream
 from stateproc.writers.formats.entry_batches import EntryColumns, byte_scalar, entry_columns
 from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedFileWriter
-from stateproc.writers.formats.order_check import OrderCheck, compare_counts, measured_counts, reading_back
+from stateproc.writers.formats.order_check import OrderCheck, compare_measured, reading_back
 
 # Convert raw entries of one state to the entries of native heap snapshots.
 
@@ -408,34 +408,17 @@ _NO_GROUP = -1
 """The offset of a key group that a handle has no data for."""
 
 
-def verify_heap(
-    handle: KeyGroupsHandle,
-    location: SnapshotLocation,
-    entries: Longs,
-    states: Sequence[StateDescriptor | str],
-    ctx: LayoutContext,
-    *,
-    compressed: bool,
-) -> None:
-    """Read a file of HeapWriter back and compare its entries per key group and state with the written ones.
+def verify_heap(file: KeyedFileSpec, handle: KeyedHandle, entries: Longs) -> None:
+    """Read a file of HeapWriter back and compare its entries with the written ones. Raises WriteFailed.
 
-    Args:
-        handle: the file.
-        location: the snapshot's directory.
-        entries: the entries written, int64 [key groups, states]; a list or a map counts as one.
-        states: by state id; a state that is only a name has no entries.
-        ctx: the layout of the serializers' values.
-        compressed: as the file's header says.
-
-    Raises:
-        WriteFailed: the file cannot be read, or its entries are not those written.
+    ``entries``: those written, int64 [key groups, states]; a list or a map counts as one.
     """
-    source = open_handle(handle.stream, location)
+    assert isinstance(handle, KeyGroupsHandle)
+    source = open_handle(handle.stream, file.location)
     with reading_back(source.name):
         ranges = group_ranges(handle.first_key_group, handle.offsets, source.size, source.name, empty=_NO_GROUP)
-        measure = measure_heap(source, ranges, states, ctx, compressed=compressed)
-    names = [state if isinstance(state, str) else state.name for state in states]
-    compare_counts(measured_counts(measure, handle, entries), entries, handle.first_key_group, names, source.name)
+        measure = measure_heap(source, ranges, file.states, file.context, compressed=file.compressed)
+    compare_measured(measure, entries, handle.first_key_group, file.header.names, source.name)
 
 
 # Keyed state of a subtask as a native heap file, with its handle (KeyGroupsStateHandle).
@@ -464,12 +447,6 @@ def open_heap(file: KeyedFileSpec) -> Iterator[KeyedFileWriter]:
             return KeyGroupsHandle(_TYPE, file.key_groups.start, offsets, stream, str(uuid.uuid4()))
 
         yield KeyedFileWriter(writer.write, close, writer.entries)
-
-
-def verify_heap_file(file: KeyedFileSpec, handle: KeyedHandle, entries: Longs) -> None:
-    """Compare a written file with the entries that were written to it. Raises WriteFailed."""
-    assert isinstance(handle, KeyGroupsHandle)
-    verify_heap(handle, file.location, entries, file.states, file.context, compressed=file.compressed)
 
 
 def is_heap_handle(handle: KeyedHandle) -> bool:
