@@ -73,7 +73,6 @@ from stateproc.writers.rewrite.split_aggregates import split_operator, unsplit_o
 from stateproc.writers.rewrite.transform import (
     exact_read_options,
     exact_spark_options,
-    state_reader,
     transformation,
     typed_value,
 )
@@ -592,7 +591,8 @@ class SavepointWriter(SinkEdits):
             InvalidOption: Spark reads the snapshot by its path, which is not known.
         """
         if self._spark is None:
-            return state_reader(self._exact(operator), state, flatten=flatten, columns=columns)
+            own = self._exact(operator).state(state)
+            return own.to_reader(threads=1, flatten=flatten, columns=columns)
         if not self._read_options:
             raise InvalidOption(
                 "the rows of a state are read by the snapshot's path",

@@ -74,11 +74,6 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_name(_RENAMED.get(field.name, field.name)) for field in schema])
 
 
-def plain_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows with one name for values of all kinds."""
-    return pa.RecordBatch.from_arrays(batch.columns, schema=plain_schema(batch.schema))
-
-
 def check_kinds(left: State, right: State) -> None:
     """Raise NotComparable if one state is a list or a map and the other one is not."""
     kinds = [state.kind if state.kind in _COLLECTIONS else "value" for state in (left, right)]
@@ -111,7 +106,7 @@ def common_rows(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     Raises:
         NotComparable: They have fields that the schema does not have, which would be lost.
     """
-    rows = plain_rows(batch)
+    rows = pa.RecordBatch.from_arrays(batch.columns, schema=plain_schema(batch.schema))
     if not rows.schema.equals(schema) and not _includes(schema, rows.schema):
         raise NotComparable("the rows of one snapshot have fields that its types do not declare")
     return aligned(rows, schema)

@@ -143,16 +143,15 @@ def _check_found(names: Iterable[str], pairs: Iterable[OperatorPair]) -> None:
 
 
 def _state_pairs(left: Operator | None, right: Operator | None, names: frozenset[str]) -> tuple[StatePair, ...]:
-    sides = [{} if operator is None else _states_by_name(operator) for operator in (left, right)]
+    sides = [
+        {} if operator is None else {(one.name, one.is_keyed): one for one in operator.states}
+        for operator in (left, right)
+    ]
     found = []
     for key in dict.fromkeys([*sides[0], *sides[1]]):
         if not names or key[0] in names:
             found.append(StatePair(key[0], sides[0].get(key), sides[1].get(key)))
     return tuple(found)
-
-
-def _states_by_name(operator: Operator) -> dict[tuple[str, bool], State]:
-    return {(state.name, state.is_keyed): state for state in operator.states}
 
 
 def operator_changes(pair: OperatorPair) -> tuple[PropertyChange, ...]:

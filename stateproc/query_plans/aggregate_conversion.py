@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stateproc.errors import InvalidOption, Where
+from stateproc.query_plans.aggregate_states import row_of_call
 from stateproc.query_plans.aggregate_views import distinct_views, kept_views, renamed_states, wider_seen
 from stateproc.query_plans.call_buffers import buffer_starts, buffer_types, call_text
 from stateproc.query_plans.node_definitions import AGGREGATES, GROUPS, WINDOWS
@@ -22,7 +23,7 @@ from stateproc.query_plans.over_aggregates import OVER, knows_frame, over_time
 from stateproc.query_plans.plan_comparison import goes_on
 from stateproc.query_plans.plan_file import PlanNode
 from stateproc.query_plans.plan_matching import Pair, is_known_call, sources_of
-from stateproc.query_plans.wider_calls import ViewTypes, wider_argument, wider_row, wider_views
+from stateproc.query_plans.wider_calls import ViewTypes, wider_argument, wider_views
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.collections import NULL_VALUE
 from stateproc.serializers.table.java_streams import MAP_VIEW
@@ -271,7 +272,8 @@ def _wider(pair: Pair, number: int, source: int) -> list[LogicalType] | None:
     if _typed(pair.new, number) == _typed(pair.old, source):
         return None
     if wider_argument(pair, number, source) is not None:
-        row = wider_row(pair.new, number)
+        # None of LISTAGG, whose text is of any length.
+        row = row_of_call(pair.new, call, taken_back=retracts(pair.new, number, call))
         return None if row is None else [row]
     if not is_known_call(pair.new, number):
         raise InvalidOption(

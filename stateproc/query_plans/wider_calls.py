@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from stateproc.query_plans.aggregate_states import row_of_call, views_of_call
+from stateproc.query_plans.aggregate_states import views_of_call
 from stateproc.query_plans.aggregate_views import distinct_views, wider_seen, wider_type
 from stateproc.query_plans.node_rules import aggregate_calls, function_of, is_built_in, retracts
 from stateproc.query_plans.plan_file import PlanNode
@@ -52,12 +52,6 @@ def wider_argument(pair: Pair, number: int, source: int) -> LogicalType | None:
         return None
     found = wider_type(pair, number, source)
     return None if found is None or (function_of(call) == "LISTAGG" and found.kind not in _TEXT) else found
-
-
-def wider_row(node: PlanNode, number: int) -> LogicalType | None:
-    """Return the type of the accumulator of such a call; None of LISTAGG, whose text is of any length."""
-    call = aggregate_calls(node)[number]
-    return row_of_call(node, call, taken_back=retracts(node, number, call))
 
 
 def wider_views(pair: Pair, views: Sequence[int | None]) -> dict[str, ViewTypes]:

@@ -50,19 +50,6 @@ from stateproc.writers.write_task import Source
 _TTL = {"on": "time to live enabled", "off": "time to live disabled", "purge": "expired entries dropped"}
 
 
-def new_states(operator: NewOperator) -> Iterator[StatePlan]:
-    """Yield the states of an operator that comes from DataFrames or tables."""
-    for name, kind in operator.declared_states:
-        yield StatePlan(name, kind, PlanAction.ADDED)
-
-
-def dropped_states(operator: Operator) -> Iterator[StatePlan]:
-    """Yield the states of an operator that is left out, as far as their headers can be read."""
-    for state in operator.states:
-        kind = "timers" if state.is_timers else state.kind
-        yield StatePlan(state.name, kind, PlanAction.DROPPED, source_name=state.name)
-
-
 def rewrite_reasons(
     item: ScaledOperator, operator: ExistingOperator, settings: WriteSettings
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -113,7 +100,11 @@ def keyed_states(
         if item.keyed:
             raise
         # Files of states that cannot be read are copied like others.
-        yield from (_carried(state.name, state.kind) for state in operator.operator.keyed_states)
+        carried = PlanAction.CARRIED
+        yield from (
+            StatePlan(state.name, state.kind, carried, source_name=state.name)
+            for state in operator.operator.keyed_states
+        )
         return
     made = dict(operator.declared_states) if edits.states else {}
     for info in infos:
@@ -192,10 +183,6 @@ def _operator_states(
             elements = None if state.elements is None else rest.rows
         action = PlanAction.CHANGED if own_changes or state.name in changed else PlanAction.CARRIED
         yield StatePlan(state.name, state.kind, action, reasons, state.name, elements)
-
-
-def _carried(name: str, kind: str) -> StatePlan:
-    return StatePlan(name, kind, PlanAction.CARRIED, source_name=name)
 
 
 @dataclass(frozen=True)
@@ -445,7 +432,7 @@ def _new(
         keyed_format=None if spec.keyed is None else (settings.format or OutputFormat.CANONICAL).value,
         files_written=files * item.parallelism,
         temporary_bytes=_temporary_bytes(planned, 0),
-        states=tuple(new_states(operator)),
+        states=tuple(StatePlan(name, kind, PlanAction.ADDED) for name, kind in operator.declared_states),
     )
 
 
@@ -465,5 +452,8 @@ def _dropped_plan(operator: Operator) -> OperatorPlan:
         source_id=operator.operator_id,
         source_parallelism=operator.parallelism,
         source_max_parallelism=operator.max_parallelism,
-        states=tuple(dropped_states(operator)),
+        states=tuple(
+            StatePlan(one.name, "timers" if one.is_timers else one.kind, PlanAction.DROPPED, source_name=one.name)
+            for one in operator.states
+        ),
     )

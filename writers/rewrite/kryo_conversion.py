@@ -410,7 +410,8 @@ class KryoUpgrade:
         seen: dict[tuple[str, str], ElementClasses] = {}
         state = conversion.state
         watched = replace(state, key=self._watched(state.key, seen), value=self._watched(state.value, seen))
-        yield from _problems_of(replace(conversion, state=watched), name, self.operator.display, batches)
+        for class_name, error in _found(replace(conversion, state=watched).converter(), batches).items():
+            yield ConversionProblem(self.operator.display, name, class_name, error)
         self._take(seen)
         yield from self._undeclared(header.info(name))
 
@@ -490,13 +491,6 @@ def _undeclared_field(pojo: Pojo, field_name: str) -> UndescribedClass:
     )
     error.class_name = pojo.class_name
     return error
-
-
-def _problems_of(
-    conversion: KryoConversion, state: str, operator: str, batches: Iterable[pa.RecordBatch]
-) -> Iterator[ConversionProblem]:
-    for name, error in _found(conversion.converter(), batches).items():
-        yield ConversionProblem(operator, state, name, error)
 
 
 def _found(convert: Callable[[pa.RecordBatch], object], batches: Iterable[pa.RecordBatch]) -> dict[str, SnapshotError]:

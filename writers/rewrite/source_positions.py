@@ -204,7 +204,7 @@ def source_splits(operator: Operator) -> SourceSplits:
     if of is not None and of.moved is None:
         raise _no_source(operator, f"splits of {of.name}, whose positions cannot be set")
     splits = tuple(
-        ReaderElement(subtask, _version(value), row, stored)
+        ReaderElement(subtask, int.from_bytes(value[:4], "big"), row, stored)
         for (subtask, stored, value), row in zip(elements, [] if decoded is None else decoded.rows, strict=True)
         if row is not None
     )
@@ -255,10 +255,6 @@ def refuse_assignments(assignments: bytes, operator: Operator) -> None:
             where=Where(operator=operator.display),
             advice="take another savepoint or checkpoint of the job, and change that",
         )
-
-
-def _version(data: bytes) -> int:
-    return int.from_bytes(data[:4], "big")
 
 
 def _enumerator(operator: Operator, connector: str | None) -> Enumerator | None:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-
 from stateproc.errors import InvalidOption, Where
 from stateproc.model.operator import Operator
 from stateproc.readers.read_options import ReadOptions
@@ -86,22 +84,6 @@ _SINGLE = {
     StateKind.REDUCING: "reducing_state",
     StateKind.AGGREGATING: "aggregating_state",
 }
-
-
-def state_reader(
-    operator: Operator, state: str, *, flatten: bool = False, columns: list[str] | None = None
-) -> pa.RecordBatchReader:
-    """Return a reader of a keyed state's rows, which reads them when it is asked for them, in the thread that asks.
-
-    Args:
-        state: The state's name.
-        flatten: Whether entries of maps and elements of lists are rows.
-        columns: Those that are read; by default all.
-
-    Raises:
-        NotFound, UnsupportedSnapshot: There is no such state, or its types are not known.
-    """
-    return operator.state(state).to_reader(threads=1, flatten=flatten, columns=columns)
 
 
 def typed_value(operator: Operator, state: str, frame: Any) -> ColumnType | None:
