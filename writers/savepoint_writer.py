@@ -189,7 +189,9 @@ class SavepointWriter(SinkEdits):
             spark: the session that evaluates DataFrames; None for the local engine.
             source: what ``stateproc.open`` returned.
         """
-        writer = cls(spark, WriteSettings(_release_of(source), None), source)
+        # The newest release that writes this version of metadata.
+        newest = {7: Release(2, 4), 6: Release(2, 3), 5: Release(2, 0), 4: Release(1, 20)}
+        writer = cls(spark, WriteSettings(newest.get(source.metadata.version, Release(1, 15)), None), source)
         for operator in source.operators:
             writer._operators[operator.operator_id] = ExistingOperator(operator)
         return writer
@@ -938,9 +940,3 @@ def _type_of(given: Type, classes: Mapping[str, Any]) -> Serializer:
     if isinstance(given, str) and given.startswith("@"):
         return read_type(given[1:])
     return types.Extracted(given, classes) if isinstance(given, str) and given in classes else types.of(given)
-
-
-def _release_of(source: Snapshot) -> Release:
-    """The newest release that writes this version of metadata."""
-    newest = {7: Release(2, 4), 6: Release(2, 3), 5: Release(2, 0), 4: Release(1, 20)}
-    return newest.get(source.metadata.version, Release(1, 15))

@@ -89,7 +89,8 @@ def claim_cautions(
         yield Caution(f"Flink's default: {_CHANGELOG}", _without_changelog(release))
     if mode not in (CLAIM, LEGACY):
         return
-    instead = _instead(job, release)
+    off = f", with the changelog off ({_OFF})" if _has_changelog(job) else ""
+    instead = f"restore with {_option(release)} NO_CLAIM{off}"
     if snapshot_kind(snapshot.metadata) != CHECKPOINT and next(
         relative_shared_files(snapshot.metadata.operators), None
     ):
@@ -134,11 +135,6 @@ def _need(names: list[str]) -> str:
 
 def _option(release: Release) -> str:
     return "-claimMode" if release >= FIRST_WITH_CLAIM_MODE else "-restoreMode"
-
-
-def _instead(job: SnapshotContents, release: Release) -> str:
-    off = f", with the changelog off ({_OFF})" if _has_changelog(job) else ""
-    return f"restore with {_option(release)} NO_CLAIM{off}"
 
 
 def _without_changelog(release: Release) -> str:

@@ -324,7 +324,11 @@ def _kept_column(new: NewQuery, pair: Pair, side: int, was: int, at: int) -> int
     if is_same(old, to):
         return was
     if not goes_on(old, to):
-        raise _not_wider(new, pair, name, old, to)
+        uid = new.uid(pair.new)
+        raise InvalidOption(
+            f"{pair.new.label} ({uid}): {name} was {old.sql} and is {to.sql}, which does not have all of its values",
+            advice=f"give it a type that is as wide, or let the operator begin without state: --empty {uid}",
+        )
     return WiderColumn(was, to, f"{name}: {old.sql} → {to.sql}")
 
 
@@ -369,14 +373,6 @@ def _check_found(new: NewQuery, pair: Pair, name: str, old: LogicalType, to: Log
             f"{to.sql}: Flink finds nothing by a value of another type",
             advice=f"keep the type of {name}, or let the operator begin without state: --empty {new.uid(pair.new)}",
         )
-
-
-def _not_wider(new: NewQuery, pair: Pair, name: str, old: LogicalType, to: LogicalType) -> InvalidOption:
-    uid = new.uid(pair.new)
-    return InvalidOption(
-        f"{pair.new.label} ({uid}): {name} was {old.sql} and is {to.sql}, which does not have all of its values",
-        advice=f"give it a type that is as wide, or let the operator begin without state: --empty {uid}",
-    )
 
 
 def column_type(node: PlanNode, name: str, written: Any) -> LogicalType:

@@ -290,7 +290,9 @@ def _states_of(
     for state in file.states:
         if isinstance(state, str):
             if not wanted or state in wanted:
-                unknown.append(_no_keyed_state(operator, file, state))
+                error = SnapshotError(f"the header lists the state {state!r} with serializers that no keyed state has")
+                found = problem_of(error, operator.display, state=state)
+                unknown.append(replace(found, file=file.source.name, offset=0))
             continue
         label = keyed_label(state)
         if wanted and not {state.name, label.name} & set(wanted):
@@ -300,12 +302,6 @@ def _states_of(
         check = key_group_check(operator, state.key, hash_function)
         states.append(VerifiedKeyedState(state, operator.display, check, problems[state]))
     return states, unknown
-
-
-def _no_keyed_state(operator: Operator, file: KeyedFile, state: str) -> Problem:
-    error = SnapshotError(f"the header lists the state {state!r} with serializers that no keyed state has")
-    found = problem_of(error, operator.display, state=state)
-    return replace(found, file=file.source.name, offset=0)
 
 
 def _type_problem(operator: Operator, state: StateDescriptor) -> SnapshotError | None:

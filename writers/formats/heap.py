@@ -143,7 +143,10 @@ class _OpenMap:
 
     def feed(self, parts: Columns) -> Iterator[HeapEntries]:
         scopes = _join(parts["namespace"], parts["key"])
-        bounds = _new_scopes(scopes, parts["namespace"])
+        # The rows whose key and namespace are not those of the row before; the first one always.
+        sizes = np.diff(_offsets(parts["namespace"].cast(pa.large_binary())))
+        differ = booleans_of(pc.not_equal(scopes[1:], scopes[:-1])).view(np.bool_)
+        bounds = np.concatenate([[0], np.flatnonzero(differ | (np.diff(sizes) != 0)) + 1]).astype(np.int64)
         first = (parts["namespace"][0].as_py(), parts["key"][0].as_py())
         entries = _join(parts["user_key"], _marked(parts["value"]))
         if first == self._scope:
@@ -234,13 +237,6 @@ def _marked(values: pa.Array) -> pa.LargeBinaryArray:
     marks = np.frombuffer(wide.buffers()[2], dtype=np.uint8)[offsets[:-1]]
     longer = (marks != 0) & (sizes > 1)
     return pc.if_else(values_array(longer), byte_scalar(b"\1"), wide) if longer.any() else wide
-
-
-def _new_scopes(scopes: pa.LargeBinaryArray, namespaces: pa.Array) -> Longs:
-    """The rows whose key and namespace are not those of the row before; the first one always."""
-    sizes = np.diff(_offsets(namespaces.cast(pa.large_binary())))
-    differ = booleans_of(pc.not_equal(scopes[1:], scopes[:-1])).view(np.bool_)
-    return np.concatenate([[0], np.flatnonzero(differ | (np.diff(sizes) != 0)) + 1]).astype(np.int64)
 
 
 # Write native heap files, which HashMapStateBackend restores as its own checkpoints and native savepoints.

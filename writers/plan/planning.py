@@ -366,6 +366,7 @@ def _plan(planned: PlannedOperator, settings: WriteSettings, source: Snapshot | 
     is_changed = bool(reasons) or any(state.action is not PlanAction.CARRIED for state in states)
     if item.kept is not None:
         reasons = (*reasons, f"max parallelism stays {item.max_parallelism}")
+    writes = planned.operator_state is not None and bool(own.operator_files)
     return OperatorPlan(
         operator_id=operator.operator_id,
         uid=operator.uid,
@@ -379,16 +380,11 @@ def _plan(planned: PlannedOperator, settings: WriteSettings, source: Snapshot | 
         keyed_format=None if spec.keyed is None else (settings.format or OutputFormat.CANONICAL).value,
         files_copied=len(kept.copies),
         bytes_copied=kept.bytes,
-        files_written=_files_written(planned, own),
+        files_written=planned.scaled.parallelism * ((planned.spec.keyed is not None) + writes),
         bytes_read=every.bytes - kept.bytes,
         temporary_bytes=_temporary_bytes(planned, every.bytes - kept.bytes, own),
         states=states,
     )
-
-
-def _files_written(planned: PlannedOperator, own: Operator) -> int:
-    writes = planned.operator_state is not None and bool(own.operator_files)
-    return planned.scaled.parallelism * ((planned.spec.keyed is not None) + writes)
 
 
 _SPILLED = 1.2
