@@ -25,7 +25,6 @@ from stateproc.writers.bootstrap.kafka_source import READER_STATE, SPLIT, SPLIT_
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedBootstrap
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACE, TIMESTAMP, VALUE
 from stateproc.writers.bootstrap.plan_frames import add_derived, frame_of, kept_rows
-from stateproc.writers.bootstrap.plan_joins import add_next, add_timers, rows_as_of, waiting_rows
 from stateproc.writers.bootstrap.plan_rows import read_again, rows_of_state
 from stateproc.writers.bootstrap.plan_windows import WATERMARK, open_slices, slice_timers, watermark_of, watermark_rows
 from stateproc.writers.bootstrap.state_registration import (
@@ -35,6 +34,7 @@ from stateproc.writers.bootstrap.state_registration import (
     column_type,
     state_type,
 )
+from stateproc.writers.bootstrap.timed_rows import add_next, add_timers, rows_as_of, waiting_rows
 from stateproc.writers.bootstrap.windowing import (
     CONTENTS,
     COUNT,

@@ -87,7 +87,7 @@ def open_slices(frame: Any, slices: Slices | Windows, watermark: int | None, key
         check_time(frame, name, "window-aggs", f"the {'end' if name == slices.column else 'start'} of a window")
     now = time_of(watermark)
     if is_spark(frame):
-        from stateproc.writers.bootstrap.spark_windows import (
+        from stateproc.writers.bootstrap.spark_timed_rows import (
             open_rows,  # Lazy: only where Spark is imported.
             open_windows,
         )
@@ -114,7 +114,7 @@ def slice_timers(rows: Any, slices: Slices | Windows, watermark: int | None) -> 
     """
     now = time_of(watermark)
     if is_spark(rows):
-        from stateproc.writers.bootstrap.spark_windows import (
+        from stateproc.writers.bootstrap.spark_timed_rows import (
             timer_rows,  # Lazy: only where Spark is imported.
             window_timers,
         )
@@ -184,7 +184,7 @@ def time_of(watermark: int | None) -> int:
 def _in_millis(frame: Any) -> Any:
     """Return a watermark as milliseconds."""
     if is_spark(frame):
-        from stateproc.writers.bootstrap.spark_windows import in_millis  # Lazy: only where Spark is imported.
+        from stateproc.writers.bootstrap.spark_timed_rows import in_millis  # Lazy: only where Spark is imported.
 
         return in_millis(frame, WATERMARK)
     batches = list(arrow_batches(frame, [WATERMARK]))

@@ -21,8 +21,7 @@ from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.commit.commit import check_target
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat
-from stateproc.writers.plan.pending_notes import pending_notes
-from stateproc.writers.plan.restore_notes import max_parallelism_notes, restore_notes, source_notes
+from stateproc.writers.plan.restore_notes import max_parallelism_notes, pending_notes, restore_notes, source_notes
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction, SavepointPlan, StatePlan
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.file_copy import copy_plan

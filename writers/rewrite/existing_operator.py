@@ -78,16 +78,19 @@ from stateproc.writers.rewrite.raw_copy import (
 from stateproc.writers.rewrite.rekey import (
     HashChoice,
     HashCodes,
+    KeyHashes,
+    Regrouping,
     Rekey,
     RekeyedEncoder,
     choose_hash,
     confirm_function,
     default_hash_name,
+    key_hashes,
+    regrouping_words,
     rekey,
 )
 from stateproc.writers.rewrite.row_deletion import RowDeletion, row_deletion
 from stateproc.writers.rewrite.row_update import RowUpdate, row_update
-from stateproc.writers.rewrite.scala_keys import KeyHashes, Regrouping, key_hashes, words
 from stateproc.writers.rewrite.source_positions import Positions
 from stateproc.writers.rewrite.ttl import TtlChange, ttl_off, ttl_on, ttl_purge, with_ttl, without_ttl
 from stateproc.writers.rewrite.type_changes import Change, TypeChange
@@ -837,7 +840,7 @@ class ExistingOperator:
         """What a plan says of the formula of keys' hash codes, if one was chosen."""
         notes = [] if self._hash_choice is None else [self._hash_choice[1].note(self.operator.display)]
         if self._key_hashes is not None and self._key_hashes[0] is not None:
-            notes.append(words(self.operator.display, self._key_hashes[0]))
+            notes.append(regrouping_words(self.operator.display, self._key_hashes[0]))
         if self._new_key_hash is not None:
             notes.append(
                 f"{self.operator.display}: keys of the new type are hashed by {self._new_key_hash}, which no key of "
