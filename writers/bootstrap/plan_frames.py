@@ -1,6 +1,6 @@
 """Say which rows of an aggregate of OVER wait, and what its operator knows of the rows in each key's frame.
 
-Rows are those of `inputState`, an array for each time of a key; `stateproc.query_plans.over_states` says what the other
+Rows are those of `inputState`, an array for each time of a key; `stateproc.query_plans.node_states` says what the other
 states are. Rows after the watermark wait for it; those up to it are in a frame, if rows leave it, and in the
 accumulators. By processing time none wait.
 

@@ -111,7 +111,7 @@ def keys_of(fields: list[pa.Array], n: int) -> pa.Array:
 
 # Which rows joins by time, and as of a time, keep, and when their operators drop and emit them.
 #
-# `stateproc.query_plans.timed_joins` says what their states are.
+# `stateproc.query_plans.node_states` says what their states are.
 
 
 _ROW = "row"
