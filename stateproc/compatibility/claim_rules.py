@@ -25,6 +25,7 @@ from stateproc.compatibility.storage_rules import Obstacle
 from stateproc.compatibility.verdicts import Caution
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.flink_versions import Release
+from stateproc.html.units import some_of
 from stateproc.metadata.keyed_handles import ChangelogHandle, FileChangelogHandle, IncrementalHandle, KeyedHandle
 from stateproc.metadata.reader import read_metadata
 from stateproc.metadata.snapshot_kind import CHECKPOINT, snapshot_kind
@@ -121,10 +122,9 @@ def _of_claimed_files(snapshot: SnapshotContents, fix: str) -> Iterator[Caution]
         )
         return
     if sharing:
-        shown = ", ".join(sharing[:_SHOWN]) + (f" and {len(sharing) - _SHOWN} more" if len(sharing) > _SHOWN else "")
         yield Caution(
-            f"after CLAIM, Flink deletes files of this checkpoint that {shown} beside it {_need(sharing)}, too: at the "
-            "latest when the job has finished",
+            f"after CLAIM, Flink deletes files of this checkpoint that {some_of(sharing, _SHOWN)} beside it "
+            f"{_need(sharing)}, too: at the latest when the job has finished",
             fix,
         )
 

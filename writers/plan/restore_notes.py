@@ -8,6 +8,7 @@ from typing import Any
 
 from stateproc.errors import SnapshotError
 from stateproc.flink_versions import Release
+from stateproc.html.units import some_of
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.model.config_snapshots import ADVICE, FIRST_WITHOUT, has_config_snapshot
@@ -137,8 +138,7 @@ def _position_notes(display: str, before: SourceSplits, after: SourceSplits) -> 
     moved = {name: at for name, at in after.positions.items() if at != old[name]}
     changes = [f"{name} {old[name] or '–'} → {at}" for name, at in sorted(moved.items())]
     if changes:
-        more = f" and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
-        yield f"{display}: new positions {', '.join(changes[:_SHOWN])}{more}"
+        yield f"{display}: new positions {some_of(changes, _SHOWN)}"
     for caution in itertools.islice(after.cautions(moved.keys()), _SHOWN):
         yield f"{display}: {caution}"
 
@@ -151,8 +151,7 @@ def _offsets_notes(display: str, before: KafkaState, after: KafkaState) -> Itera
         if new[topic, number] != old.get((topic, number))
     ]
     if changes:
-        more = f" and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
-        yield f"{display}: new offsets {', '.join(changes[:_SHOWN])}{more}"
+        yield f"{display}: new offsets {some_of(changes, _SHOWN)}"
     gone = [f"{topic}:{number}" for topic, number in before.known if (topic, number) not in set(after.known)]
     if gone:
         yield (
@@ -169,8 +168,7 @@ def _offset(offset: int | None) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Join the first few names, quoted."""
-    shown = ", ".join(f"'{name}'" for name in names[:_SHOWN])
-    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
+    return some_of([f"'{name}'" for name in names], _SHOWN)
 
 
 # Say which max parallelism a job needs to restore a planned savepoint.
@@ -283,10 +281,7 @@ def _note(operator: Operator, states: set[str] | None, fate: str) -> Iterator[st
         return
     if not rows:
         return
-    names = [row["name"] for row in rows]
-    shown = ", ".join(names[:_MOST_NAMES]) + (
-        f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    )
+    shown = some_of([row["name"] for row in rows], _MOST_NAMES)
     yield f"{operator.display}: {summary(rows)} {fate}: {shown}"
 
 
