@@ -358,8 +358,8 @@ def _key_groups_of(
 
 
 @dataclass(frozen=True)
-class RowChange:
-    """Changes the rows of one state that are selected. Picklable."""
+class RowEdit:
+    """Edits the rows of one state that are selected. Picklable."""
 
     selection: RowSelection
 
@@ -373,7 +373,7 @@ class RowChange:
         return self.selection.row_words
 
 
-class RowDeletion(RowChange):
+class RowDeletion(RowEdit):
     """Drops the selected rows. What is kept stays the bytes it is.
 
     A list whose elements are all dropped is dropped, as Flink's state backends do it.

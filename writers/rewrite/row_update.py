@@ -36,7 +36,7 @@ from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.writers.bootstrap.column_types import conformed
 from stateproc.writers.formats.entry_batches import gather, gather_scattered, take_rows
 from stateproc.writers.rewrite.row_assignments import Assignment, RowAssignments, Settable, parsed_assignments
-from stateproc.writers.rewrite.row_selection import RowChange, RowSelection, SelectedEntries, row_schemas, row_selection
+from stateproc.writers.rewrite.row_selection import RowEdit, RowSelection, SelectedEntries, row_schemas, row_selection
 from stateproc.writers.rewrite.transform import exact_read_options
 
 _TIMESTAMP = "timestamp"
@@ -44,7 +44,7 @@ _TIMESTAMP_BYTES = 8
 
 
 @dataclass(frozen=True)
-class RowUpdate(RowChange):
+class RowUpdate(RowEdit):
     """Sets columns of the selected rows."""
 
     assignments: tuple[Assignment, ...]
