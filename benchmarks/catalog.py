@@ -17,8 +17,9 @@ import uuid
 from collections import deque
 from pathlib import Path
 
-from stateproc.metadata.handles import FileHandle, IncrementalHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.metadata.snapshot import OperatorEntry, SnapshotMetadata, SubtaskState
+from stateproc.metadata.stream_handles import FileHandle
 from stateproc.metadata.writer import write_metadata
 
 JOB = "0123456789abcdef0123456789abcdef"

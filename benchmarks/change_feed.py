@@ -28,8 +28,9 @@ from stateproc.keygroups.hashes import hash_codes
 from stateproc.keygroups.key_hash import KeyHash
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.keygroups.ranges import key_group_of_hash
-from stateproc.metadata.handles import ByteStreamHandle, FileHandle, IncrementalHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.metadata.snapshot import OperatorEntry, SnapshotMetadata, SubtaskState
+from stateproc.metadata.stream_handles import ByteStreamHandle, FileHandle
 from stateproc.metadata.writer import write_metadata
 from stateproc.readers.state_descriptor import StateKind
 from stateproc.serializers.java.scalars import LONG, SCALARS, Scalar

@@ -30,8 +30,9 @@ from stateproc.keygroups.hashes import hash_codes
 from stateproc.keygroups.key_hash import KeyHash
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.keygroups.ranges import default_max_parallelism, key_group_of_hash, key_group_range
-from stateproc.metadata.handles import FileHandle, IncrementalHandle, KeyedHandle, KeyGroupsHandle, RelativeFileHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle, KeyedHandle
 from stateproc.metadata.snapshot import OperatorEntry, SnapshotMetadata, SubtaskState
+from stateproc.metadata.stream_handles import FileHandle, KeyGroupsHandle, RelativeFileHandle
 from stateproc.metadata.writer import write_metadata
 from stateproc.readers.state_descriptor import StateKind
 from stateproc.serializers import LayoutContext

@@ -6,7 +6,7 @@ another layout of entries, write its split and its subclass of `KeyedFile`.
 
 from __future__ import annotations
 
-from stateproc.metadata.handles import ChangelogHandle, FileChangelogHandle, InMemoryChangelogHandle, KeyedHandle
+from stateproc.metadata.keyed_handles import ChangelogHandle, FileChangelogHandle, InMemoryChangelogHandle, KeyedHandle
 from stateproc.readers.changelog.changelog_file import ChangelogFile, DetachedSegments
 from stateproc.readers.keyed_file import KeyedFile, SharedStates
 from stateproc.readers.materialized_files import open_materialized_file

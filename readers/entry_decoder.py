@@ -244,7 +244,6 @@ def decode_entries(
 
     Args:
         entries: The entries of the state.
-        state: The state.
         ctx: Settings of layouts.
         flatten: Whether each list element or map entry is a row.
         raw_keys: Whether to add the bytes of key and namespace as a column ``raw_key``.
@@ -275,7 +274,9 @@ def decode_entries(
             before = 0
             for batch in _decoded(cutter.split(entry, longest), state, ctx, flatten=True, raw_keys=raw_keys):
                 check_index(before + len(batch), entry, state)
-                yield _counted_on(batch, before)
+                at = batch.schema.get_field_index("list_index")
+                index = values_array(numbers_of(batch.column(at)) + np.int32(before))
+                yield batch.set_column(at, batch.schema.field(at), index)
                 before += len(batch)
 
 
@@ -283,13 +284,6 @@ def _placed_error(error: SnapshotError, chunk: RawEntries) -> SnapshotError:
     """Return the error of a value with its position in the file instead of that in the buffer."""
     where = Where(chunk.file, chunk.offset(error.where.offset or 0))
     return type(error)(error.message, where=where, advice=error.advice)
-
-
-def _counted_on(batch: pa.RecordBatch, before: int) -> pa.RecordBatch:
-    """The batch with ``list_index`` going on from the elements ``before``."""
-    at = batch.schema.get_field_index("list_index")
-    index = values_array(numbers_of(batch.column(at)) + np.int32(before))
-    return batch.set_column(at, batch.schema.field(at), index)
 
 
 def _decoded(
@@ -395,7 +389,6 @@ def decode_keys(
 
     Args:
         entries: The entries of the state; they need not have values.
-        state: The state.
         ctx: Settings of layouts.
         user_keys: Whether to decode the user keys of map entries, too, as ``map_key``.
 

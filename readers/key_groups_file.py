@@ -17,7 +17,7 @@ from functools import cached_property
 
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.backend import KeyedHeader, read_keyed_header
-from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.readers.header_reader import SharedHeaders
 from stateproc.readers.key_group_blocks import KeyGroupRange, group_ranges
 from stateproc.readers.keyed_file import KeyedFile, SizeRequest, StateSizes
@@ -35,7 +35,6 @@ class KeyGroupsSplit(KeyedSplit):
     """Some key groups of one file.
 
     Attributes:
-        source: The file.
         header_size: Bytes before the first key group of the file.
         ranges: The key groups' byte ranges.
         file_header: The file's header if it has been read already; not set where splits are sent to other processes.

@@ -14,7 +14,7 @@ from typing import ClassVar, TypeAlias
 
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.metadata.backend import KeyedHeader, read_keyed_header
-from stateproc.metadata.handles import IncrementalHandle, KeyedHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle, KeyedHandle
 from stateproc.readers.header_reader import SharedHeaders
 from stateproc.readers.key_group_blocks import KeyGroupRange
 from stateproc.readers.read_options import ReadOptions

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.metadata.backend import KeyedHeader
-from stateproc.metadata.handles import CANONICAL_TYPE, IncrementalHandle, KeyedHandle, KeyGroupsHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle, KeyedHandle
+from stateproc.metadata.stream_handles import CANONICAL_TYPE, KeyGroupsHandle
 from stateproc.readers.canonical.reader import CanonicalFile
 from stateproc.readers.heap.reader import HeapFile
 from stateproc.readers.key_group_blocks import KeyGroupRange
@@ -111,8 +112,6 @@ def open_materialized_file(
     """Return the file of a handle that a changelog may contain; reads nothing.
 
     Args:
-        handle: The handle.
-        location: The snapshot.
         max_parallelism: The operator's number of key groups; not needed to read the header only.
         subtask: The subtask's index.
         shared: Headers shared with the other subtasks' files.

@@ -24,7 +24,7 @@ from stateproc.codec.layouts import Counted, StructLayout
 from stateproc.codec.machine import ValueDecoder
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
-from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
+from stateproc.metadata.operator_handles import OperatorStreamHandle, StatePartition
 from stateproc.readers.entry_programs import known_or_bytes
 from stateproc.readers.error_context import placed
 from stateproc.readers.key_group_blocks import decompress_frames, whole_frames

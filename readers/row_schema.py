@@ -25,7 +25,6 @@ def state_fields(
     """The columns of a state's rows.
 
     Args:
-        state: The state.
         ctx: Settings of layouts.
         flatten: Whether each list element or map entry is a row.
         unknown: The type of values, elements and user keys that cannot be decoded.

@@ -270,7 +270,6 @@ def renamed(
     """Return the serializer with the first of ``names`` that fits each of its outermost rows.
 
     Args:
-        serializer: The serializer.
         names: Names for rows.
         pair: Names for pairs.
         parts: Names for rows that are fields of the rows, by position.

@@ -30,7 +30,7 @@ from stateproc.codec.layouts import Number
 from stateproc.codec.layouts.strings import SerializedValue
 from stateproc.codec.machine import Machine
 from stateproc.errors import UnsupportedSnapshot, Where
-from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.readers.error_context import placed
 from stateproc.readers.heap.reader import packed_entries
 from stateproc.readers.key_group_blocks import KeyGroupRange

@@ -80,6 +80,18 @@ class SnapshotError(Exception):
         return _rebuild, (type(self), self.message, self.where, self.advice)
 
 
+@contextmanager
+def located(only: type[SnapshotError] = SnapshotError, **where: Any) -> Iterator[None]:
+    """Fill in the unknown parts of the position of errors raised in this context; ``only``: of this kind.
+
+    Arguments as for `SnapshotError.at`.
+    """
+    try:
+        yield
+    except only as error:
+        raise error.at(**where) from error
+
+
 def _without_password(where: Where) -> Where:
     return where if where.file is None or "@" not in where.file else replace(where, file=redacted(where.file))
 

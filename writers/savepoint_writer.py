@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from stateproc import types
-from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot, Where, not_found
+from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot, Where, located, not_found
 from stateproc.flink_versions import DEFAULT, Release
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.keygroups.ranges import check_max_parallelism
@@ -73,7 +73,6 @@ from stateproc.writers.rewrite.split_aggregates import split_operator, unsplit_o
 from stateproc.writers.rewrite.transform import (
     exact_read_options,
     exact_spark_options,
-    state_reader,
     transformation,
     typed_value,
 )
@@ -190,7 +189,9 @@ class SavepointWriter(SinkEdits):
             spark: the session that evaluates DataFrames; None for the local engine.
             source: what ``stateproc.open`` returned.
         """
-        writer = cls(spark, WriteSettings(_release_of(source), None), source)
+        # The newest release that writes this version of metadata.
+        newest = {7: Release(2, 4), 6: Release(2, 3), 5: Release(2, 0), 4: Release(1, 20)}
+        writer = cls(spark, WriteSettings(newest.get(source.metadata.version, Release(1, 15)), None), source)
         for operator in source.operators:
             writer._operators[operator.operator_id] = ExistingOperator(operator)
         return writer
@@ -429,12 +430,10 @@ class SavepointWriter(SinkEdits):
             type_ = state.user_key if is_key else state.value
             if type_ is None or state.kind.is_queue:
                 continue
-            try:
+            with located(InvalidOption, operator=operator.operator.display, state=name):
                 change = None if conversion is None else row_change(type_, conversion, names, state.user_key)
                 if names and not is_key and state.user_key is not None:
                     operator.edits.set_key_names(name, state.user_key, with_names(state.user_key, names))
-            except InvalidOption as error:
-                raise error.at(operator=operator.operator.display, state=name) from error
             if change is not None:
                 operator.edits.set_type(name, change, of_elements=False)
 
@@ -479,10 +478,8 @@ class SavepointWriter(SinkEdits):
             return
         rows = kept_rows(pair) if conversion is None else conversion
         kind = StateKind.VALUE if ranks.becomes == FIRST_ROW else StateKind.MAP
-        try:
+        with located(InvalidOption, operator=operator.operator.display, state=ranks.state):
             change = ranked_change(operator.header.keyed(ranks.state).value, rows, kind, ranks.unique)
-        except InvalidOption as error:
-            raise error.at(operator=operator.operator.display, state=ranks.state) from error
         operator.edits.types[ranks.state] = change  # The rows' other columns are part of it.
 
     def _filter_rows(self, operator: ExistingOperator, pair: Pair) -> None:
@@ -596,7 +593,8 @@ class SavepointWriter(SinkEdits):
             InvalidOption: Spark reads the snapshot by its path, which is not known.
         """
         if self._spark is None:
-            return state_reader(self._exact(operator), state, flatten=flatten, columns=columns)
+            own = self._exact(operator).state(state)
+            return own.to_reader(threads=1, flatten=flatten, columns=columns)
         if not self._read_options:
             raise InvalidOption(
                 "the rows of a state are read by the snapshot's path",
@@ -942,9 +940,3 @@ def _type_of(given: Type, classes: Mapping[str, Any]) -> Serializer:
     if isinstance(given, str) and given.startswith("@"):
         return read_type(given[1:])
     return types.Extracted(given, classes) if isinstance(given, str) and given in classes else types.of(given)
-
-
-def _release_of(source: Snapshot) -> Release:
-    """The newest release that writes this version of metadata."""
-    newest = {7: Release(2, 4), 6: Release(2, 3), 5: Release(2, 0), 4: Release(1, 20)}
-    return newest.get(source.metadata.version, Release(1, 15))

@@ -91,7 +91,6 @@ def scaled_operator(
     """Return the operator as it is to be written.
 
     Args:
-        operator: The operator.
         settings: Options of the whole savepoint.
         parallelism: The parallelism of operators for which it was set, by operator id.
         default_parallelism: That of new operators for which it was not.

@@ -106,7 +106,6 @@ def write_report(plan: SavepointPlan, written: WrittenSnapshot, engine: str) -> 
     """Return the report of a write that was planned before.
 
     Args:
-        plan: The plan.
         written: What was written.
         engine: The name of the engine.
     """
@@ -144,7 +143,7 @@ def _entries_by_state(written: WrittenSnapshot) -> dict[str, dict[str, int]]:
 def _state_names(spec: OperatorWriteSpec, *, keyed: bool) -> Sequence[str]:
     if keyed:
         return [] if spec.keyed is None else [info.name for info in spec.keyed.states]
-    return [] if spec.operator is None else [info.name for info in (*spec.operator.states, *spec.operator.broadcast)]
+    return [] if spec.operator is None else [info.name for info in spec.operator.infos]
 
 
 def _bytes_by_operator(written: WrittenSnapshot) -> dict[str, int]:

@@ -14,8 +14,8 @@ from typing import Protocol
 
 from stateproc.errors import WriteFailed
 from stateproc.html.units import counted
-from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.metadata.snapshot import OperatorEntry, SnapshotMetadata, SubtaskState
+from stateproc.metadata.stream_handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.writers.commit.commit import Commit
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.plan.planning import PlannedOperator, WritePlan
@@ -35,7 +35,6 @@ class WrittenSnapshot:
     """What a write has written; the snapshot is complete.
 
     Attributes:
-        metadata: The snapshot.
         spec: What tasks needed.
         state_files: The state files that were written from entries.
         leftovers: Names of obsolete files that could not be removed.

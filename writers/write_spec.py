@@ -10,8 +10,8 @@ from typing import Any
 from stateproc.errors import InvalidOption
 from stateproc.flink_versions import Release
 from stateproc.keygroups.ranges import check_max_parallelism, key_group_range
-from stateproc.metadata.handles import ByteStreamHandle
 from stateproc.metadata.snapshot import MasterState, OperatorEntry, SubtaskState
+from stateproc.metadata.stream_handles import ByteStreamHandle
 from stateproc.serializers import LayoutContext
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.keyed_file import KeyedStateHeader, OperatorStateHeader

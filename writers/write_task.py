@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import empty_row_bytes, numbers_of, values_array
 from stateproc.errors import DuplicateKey, InvalidEntries, SnapshotError
-from stateproc.metadata.handles import KeyedHandle, OperatorHandle, OperatorStreamHandle
+from stateproc.metadata.keyed_handles import KeyedHandle
+from stateproc.metadata.operator_handles import OperatorHandle, OperatorStreamHandle
 from stateproc.readers.entry_decoder import decode_entries
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.row_schema import KEY_GROUP
@@ -113,9 +114,7 @@ def write_state_file(
     """Write one state file.
 
     Args:
-        spec: the write.
         number: its position in the spec's state files.
-        state_file: the state file.
         runs: its entries (RAW_ENTRIES), sorted by key group, state id and key.
 
     Raises WriteFailed, InvalidEntries; the file is removed then.
@@ -167,7 +166,7 @@ def _operator_state(
 ) -> WrittenFile:
     version = spec.release.operator_header_version
     compressed = spec.compressed and version >= 6
-    entries = [0] * (len(part.states) + len(part.broadcast))
+    entries = [0] * len(part.infos)
     with spec.staging.new_file() as file:
         writer = OperatorStateWriter(file, part.states, part.broadcast, version=version, compressed=compressed)
         pairs: dict[int, list[pa.RecordBatch]] = {}
@@ -177,7 +176,7 @@ def _operator_state(
                 writer.elements(part.name(state_id), batch.column("value"))
             else:
                 pairs.setdefault(state_id, []).append(batch)
-        for state_id in range(len(part.states), len(part.states) + len(part.broadcast)):
+        for state_id in range(len(part.states), len(part.infos)):
             # Also without entries: Flink reads their number at the first offset.
             table = pa.Table.from_batches(pairs.get(state_id) or [_NO_ENTRIES])
             keys, values = (_whole(table.column(name)) for name in ("key", "value"))

@@ -10,7 +10,8 @@ from itertools import takewhile
 import numpy as np
 
 from stateproc.keygroups.ranges import prefix_width
-from stateproc.metadata.handles import FileChangelogHandle, InMemoryChangelogHandle, KeyedHandle, KeyGroupsHandle
+from stateproc.metadata.keyed_handles import FileChangelogHandle, InMemoryChangelogHandle, KeyedHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.readers.changelog.change_blocks import ChangeBlock, numbered
 from stateproc.readers.changelog.changelog_split import ChangelogSplit
 from stateproc.readers.changelog.log_compaction import RowCollector, compacted_entries

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.metadata.backend import KeyedHeader, StateMetaInfo
-from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle
+from stateproc.metadata.keyed_handles import ChangelogHandle, IncrementalHandle, KeyedHandle
 from stateproc.readers.changelog.changed_entries import ChangelogPairScan, changelog_pair_scan
 from stateproc.readers.changelog.changelog_split import ChangelogSplit
 from stateproc.readers.changelog.log_metadata import ChangelogSource, changelog_header, declared_states

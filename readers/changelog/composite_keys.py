@@ -27,7 +27,7 @@ from stateproc.codec.layouts.base import Layout, Unwritable
 from stateproc.codec.machine import Machine
 from stateproc.errors import CorruptSnapshot, InvalidOption, Where
 from stateproc.keygroups.key_group_pruning import key_groups_of_column
-from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle
+from stateproc.metadata.keyed_handles import ChangelogHandle, IncrementalHandle, KeyedHandle
 from stateproc.readers.error_context import placed
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.state_descriptor import StateDescriptor

@@ -29,7 +29,7 @@ from stateproc.metadata.backend import (
     StateMetaInfo,
     read_state_meta_info,
 )
-from stateproc.metadata.handles import ChangelogHandle, KeyedHandle
+from stateproc.metadata.keyed_handles import ChangelogHandle, KeyedHandle
 from stateproc.readers.changelog.change_blocks import Change, ChangeBlock
 from stateproc.readers.changelog.composite_keys import ADVICE
 from stateproc.readers.changelog.log_segments import log_changes
@@ -51,7 +51,6 @@ class ChangelogSource:
 
     Attributes:
         handle: The handle in ``_metadata``.
-        location: The snapshot.
         key_handles: Materialized handles of the operator's other subtasks, whose keys have the same serializer.
         key_type: The key's serializer as the user specifies it, used only where nothing else specifies it.
         cache: The header once it has been read: for it, the beginnings of all files of the log are read.

@@ -19,7 +19,8 @@ import numpy as np
 
 from stateproc.codec.array_types import Longs
 from stateproc.errors import CorruptSnapshot, Where
-from stateproc.metadata.handles import FileChangelogHandle, InMemoryChangelogHandle, SegmentHandle, StreamHandle
+from stateproc.metadata.keyed_handles import FileChangelogHandle, InMemoryChangelogHandle
+from stateproc.metadata.stream_handles import SegmentHandle, StreamHandle
 from stateproc.readers.changelog.change_blocks import Change, ChangeBlock, blocks_of, walk
 from stateproc.readers.key_group_blocks import decompress_frames, whole_frames
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
@@ -58,7 +59,6 @@ class LogContent:
     """A cursor over the plain bytes after the flag. Raises CorruptSnapshot with the file and the offset in it.
 
     Args:
-        source: The file.
         leading: Whether only the beginnings of segments are read.
     """
 

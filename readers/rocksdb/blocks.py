@@ -31,7 +31,6 @@ def read_gathered(source: ByteSource, starts: Longs, lengths: Longs, gap: int) -
     """Read ascending ranges into one buffer; return it, and where each range begins in it.
 
     Args:
-        source: The bytes.
         starts: int64 [n], ascending.
         lengths: int64 [n]; ranges do not overlap.
         gap: Ranges up to so many bytes apart share a request, and what is between them is in the buffer, too.

@@ -15,12 +15,12 @@ from itertools import chain
 import numpy as np
 
 from stateproc.codec.array_types import Longs
-from stateproc.errors import SnapshotError
+from stateproc.errors import located
 from stateproc.keygroups.ranges import prefix_width
-from stateproc.metadata.handles import (
+from stateproc.metadata.keyed_handles import IncrementalHandle
+from stateproc.metadata.stream_handles import (
     ByteStreamHandle,
     FileHandle,
-    IncrementalHandle,
     KeyGroupsHandle,
     RelativeFileHandle,
     SegmentHandle,
@@ -48,7 +48,6 @@ class DatabaseOfState:
     """A database and the state of it that is read.
 
     Attributes:
-        files: The database's files.
         identities: Where each file is stored, by its local name; see ``stored_files``.
         state: The state's name.
     """
@@ -196,9 +195,7 @@ class TableBlocks:
     """Opens a table at its first use, and keeps its blocks while memory lasts.
 
     Args:
-        sst: The table.
         wanted: The spans of all passes.
-        held: The memory for blocks.
         verify: Whether checksums are checked.
     """
 
@@ -313,7 +310,6 @@ def changed_entries(
         key_groups: Key groups that both databases answer for.
         prefix: The width of the key group before each key, 1 or 2 bytes.
         keys: Spans of further keys to read.
-        sides: Which sides to read.
         verify: Whether the blocks' checksums are checked.
 
     Raises:
@@ -324,11 +320,8 @@ def changed_entries(
         return
     tables = tables.within(wanted)
     sources = [sst.source for sst in chain(*tables.own, *tables.shared)]
-    try:
-        with request_pool(sources) as pool:
-            yield from _PairReader(tables, wanted, prefix, pool, verify=verify).entries(keys, sides)
-    except SnapshotError as error:
-        raise error.at(state=state) from error
+    with located(state=state), request_pool(sources) as pool:
+        yield from _PairReader(tables, wanted, prefix, pool, verify=verify).entries(keys, sides)
 
 
 class _PairReader:

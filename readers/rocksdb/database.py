@@ -52,7 +52,6 @@ class SstFile:
     """A live sst file.
 
     Attributes:
-        source: The file.
         live: What the MANIFEST says of it; None where there is no MANIFEST.
         family: The column family to which it belongs by the MANIFEST.
     """

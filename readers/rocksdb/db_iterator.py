@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stateproc.codec.arrow_arrays import uninitialized_bytes
-from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot, Where
+from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where, located
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb import merge_cursors, merge_kernel
 from stateproc.readers.rocksdb.database import DatabaseFile, family_files
@@ -168,7 +168,7 @@ def rocksdb_entries(
     wanted = key_spans([key_groups] if isinstance(key_groups, range) else key_groups, prefix, keys)
     if not wanted:
         return
-    try:
+    with located(state=state):
         ssts = family_files(files, state, wanted, verify=verify)
         with request_pool([sst.source for sst in ssts]) as pool:
             opened = list(pool.map(partial(open_file, verify=verify), ssts))
@@ -178,8 +178,6 @@ def rocksdb_entries(
             ahead = pieces_ahead(len(runs))
             sources = [chain.from_iterable(pool.run(run_blocks(run, wanted, limit), ahead)) for run in runs]
             yield from merged_entries(sources, deleted, span_table(wanted), prefix)
-    except SnapshotError as error:
-        raise error.at(state=state) from error
 
 
 def merged_entries(

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from stateproc.metadata.handles import KeyGroupsHandle, StreamHandle
 from stateproc.metadata.keyed_handles import IncrementalHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle, StreamHandle
 from stateproc.readers.rocksdb.database import (
     DEFAULT_FAMILY,
     DatabaseFile,
@@ -16,7 +16,6 @@ from stateproc.readers.rocksdb.database import (
     live_files,
     tables_of,
 )
-from stateproc.readers.rocksdb.meta_blocks import TableProperties
 from stateproc.readers.rocksdb.table import table_properties
 from stateproc.storage.concurrency import map_in_order
 
@@ -124,7 +123,21 @@ def database_statistics(files: Sequence[DatabaseFile], *, verify: bool = True) -
 
     def measured(sst: SstFile) -> tuple[str | None, TableStatistics]:
         properties = table_properties(sst.source, verify=verify)
-        return properties.column_family, _table(names[id(sst.source)], sst, properties)
+        return properties.column_family, TableStatistics(
+            name=names[id(sst.source)],
+            path=sst.source.name,
+            bytes=sst.source.size,
+            level=None if sst.live is None else sst.live.level,
+            entries=properties.entries,
+            deletions=properties.deletions,
+            merge_operands=properties.merge_operands,
+            range_deletions=properties.range_deletions,
+            raw_key_bytes=properties.raw_key_size,
+            raw_value_bytes=properties.raw_value_size,
+            compression=properties.compression,
+            oldest_key_time=properties.oldest_key_time or None,
+            newest_key_time=properties.newest_key_time or properties.creation_time or None,
+        )
 
     if families is not None:
         wanted = [family.name for family in families if family.name != DEFAULT_FAMILY]
@@ -140,24 +153,6 @@ def database_statistics(files: Sequence[DatabaseFile], *, verify: bool = True) -
         for family, table in map_in_order(measured, ssts, _TABLES_AT_ONCE):
             tables.setdefault(family or "", []).append(table)
     return [StateStatistics(state, tuple(tables[state])) for state in sorted(tables)]
-
-
-def _table(name: str, sst: SstFile, properties: TableProperties) -> TableStatistics:
-    return TableStatistics(
-        name=name,
-        path=sst.source.name,
-        bytes=sst.source.size,
-        level=None if sst.live is None else sst.live.level,
-        entries=properties.entries,
-        deletions=properties.deletions,
-        merge_operands=properties.merge_operands,
-        range_deletions=properties.range_deletions,
-        raw_key_bytes=properties.raw_key_size,
-        raw_value_bytes=properties.raw_value_size,
-        compression=properties.compression,
-        oldest_key_time=properties.oldest_key_time or None,
-        newest_key_time=properties.newest_key_time or properties.creation_time or None,
-    )
 
 
 def new_tables(handle: IncrementalHandle, earlier: Iterable[IncrementalHandle]) -> frozenset[str]:

@@ -118,7 +118,14 @@ def read_index(
     for blocks in spans(chosen.offsets, chosen.sizes, 1 << 20):
         read = reader.parts(chosen.offsets[blocks], chosen.sizes[blocks])
         parts += [_parse(some, properties, partitions=False) for some in read]
-    whole = _joined(parts)
+    bases = np.cumsum([0, *(len(part.keys) for part in parts)])
+    whole = Index(
+        np.concatenate([part.offsets for part in parts]),
+        np.concatenate([part.sizes for part in parts]),
+        np.concatenate([part.keys for part in parts]),
+        np.concatenate([part.key_starts + base for part, base in zip(parts, bases, strict=False)]),
+        np.concatenate([part.key_ends + base for part, base in zip(parts, bases, strict=False)]),
+    )
     reader.check(whole.offsets, whole.sizes, int(top.offsets[0]))
     if len(chosen) == len(top):
         _check_whole(reader, handle, whole, properties)
@@ -147,17 +154,6 @@ def spans(offsets: Longs, sizes: Longs, limit: int, gap: int = DEFAULT_GAP) -> l
         found.append(slice(at, stop))
         at = stop
     return found
-
-
-def _joined(parts: list[Index]) -> Index:
-    bases = np.cumsum([0, *(len(part.keys) for part in parts)])
-    return Index(
-        np.concatenate([part.offsets for part in parts]),
-        np.concatenate([part.sizes for part in parts]),
-        np.concatenate([part.keys for part in parts]),
-        np.concatenate([part.key_starts + base for part, base in zip(parts, bases, strict=False)]),
-        np.concatenate([part.key_ends + base for part, base in zip(parts, bases, strict=False)]),
-    )
 
 
 def _parse(blocks: PlainBlocks, properties: TableProperties, *, partitions: bool) -> Index:

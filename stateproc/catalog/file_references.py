@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING
 
 from stateproc.errors import CorruptSnapshot, Where
 from stateproc.metadata import SnapshotMetadata
-from stateproc.metadata.handles import (
-    ChangelogHandle,
-    FileChangelogHandle,
+from stateproc.metadata.keyed_handles import ChangelogHandle, FileChangelogHandle, IncrementalHandle, KeyedHandle
+from stateproc.metadata.stream_handles import (
     FileHandle,
-    IncrementalHandle,
-    KeyedHandle,
     KeyGroupsHandle,
     RelativeFileHandle,
     SegmentHandle,

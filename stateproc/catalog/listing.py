@@ -154,7 +154,8 @@ def catalog_of(discovery: Discovery, advance: Callable[[int], None] = lambda _: 
             files = SnapshotFiles(item.uri, references, absent_files(metadata, item.directory))
         except SnapshotError as error:
             if not (isinstance(error, MissingFile) and is_absent(error)):  # else removed meanwhile
-                entries.append(replace(_named_entry(item), status="unreadable", problem=_reason(error)))
+                at = "" if error.where.offset is None else f" [byte {error.where.offset}]"
+                entries.append(replace(_named_entry(item), status="unreadable", problem=error.message + at))
             continue
         complete.append((_entry(item, metadata), files))
     in_place = with_claimed_files([files for _, files in complete])
@@ -185,11 +186,6 @@ def metadata_bytes(item: SnapshotDirectory) -> bytes:
         where = Where(file=item.metadata_uri)
         raise CorruptSnapshot(f"{size} bytes, which no _metadata has", where=where)
     return (item.directory / METADATA).read_range(0, size)
-
-
-def _reason(error: SnapshotError) -> str:
-    at = "" if error.where.offset is None else f" [byte {error.where.offset}]"
-    return error.message + at
 
 
 def _named_entry(item: SnapshotDirectory) -> CatalogEntry:

@@ -91,13 +91,9 @@ def bar(share: float, width: int = 10) -> str:
 
 def sparkline(values: Sequence[float], width: int = 64) -> str:
     """Return the values as a line of columns. Neighbours share a column if ``width`` is too small; a dot is zero."""
-    buckets = _buckets(values, width)
+    n = min(width, len(values))
+    buckets = [sum(values[len(values) * i // n : len(values) * (i + 1) // n]) for i in range(n)] if n else []
     top = max(buckets, default=0)
     if top <= 0:
         return "·" * len(buckets)
     return "".join(_STEPS[min(int(value / top * 8), 7)] if value > 0 else "·" for value in buckets)
-
-
-def _buckets(values: Sequence[float], width: int) -> list[float]:
-    n = min(width, len(values))
-    return [sum(values[len(values) * i // n : len(values) * (i + 1) // n]) for i in range(n)] if n else []

@@ -180,7 +180,8 @@ def report_view(report: WriteReport) -> RenderableType:
     table = operator_table(
         "action", _REPORT_NUMBERS, (row for operator in report.operators for row in _report_rows(operator))
     )
-    return Group(head, table, Text(_totals(report), "bold"), *restore_notes(report.notes), *_warnings(report))
+    warnings = (Text(f"warning: {warning}", "yellow") for warning in report.warnings)
+    return Group(head, table, Text(_totals(report), "bold"), *restore_notes(report.notes), *warnings)
 
 
 def _report_rows(operator: OperatorPlan) -> Iterator[list[Text]]:
@@ -206,7 +207,3 @@ def _totals(report: WriteReport) -> str:
     rate = f", {report.entries / seconds:,.0f} a second" if report.entries and seconds >= 1 else ""
     size = human_bytes(report.bytes)
     return f"{size} of state, {report.entries:,} entries written in {seconds:.1f} s{rate} by the {report.engine} engine"
-
-
-def _warnings(report: WriteReport) -> Iterator[Text]:
-    yield from (Text(f"warning: {warning}", "yellow") for warning in report.warnings)

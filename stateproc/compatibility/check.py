@@ -247,8 +247,6 @@ class _OperatorRun:
     """The check of one operator.
 
     Attributes:
-        snapshot: The snapshot.
-        operator: Its operator.
         old: What that declares.
         new: What the job declares; None if it has no such operator.
         comparison: What wrote and what restores the state.

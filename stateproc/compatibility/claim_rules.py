@@ -25,18 +25,11 @@ from stateproc.compatibility.storage_rules import Obstacle
 from stateproc.compatibility.verdicts import Caution
 from stateproc.errors import InvalidOption, SnapshotError
 from stateproc.flink_versions import Release
-from stateproc.metadata.handles import (
-    ChangelogHandle,
-    FileChangelogHandle,
-    FileHandle,
-    IncrementalHandle,
-    KeyedHandle,
-    KeyGroupsHandle,
-    SegmentHandle,
-    StreamHandle,
-)
+from stateproc.html.units import some_of
+from stateproc.metadata.keyed_handles import ChangelogHandle, FileChangelogHandle, IncrementalHandle, KeyedHandle
 from stateproc.metadata.reader import read_metadata
 from stateproc.metadata.snapshot_kind import CHECKPOINT, snapshot_kind
+from stateproc.metadata.stream_handles import FileHandle, KeyGroupsHandle, SegmentHandle, StreamHandle
 from stateproc.metadata.walk import relative_shared_files
 from stateproc.model.snapshot import SnapshotContents
 from stateproc.storage.uris import normalize, parent
@@ -78,7 +71,6 @@ def claim_obstacle(job: SnapshotContents, release: Release, mode: str | None) ->
     Args:
         job: A snapshot of the job that restores: the one that is restored, where it is the same job.
         release: The release that the job runs on.
-        mode: The claim mode.
     """
     if mode != NO_CLAIM or not _has_changelog(job):
         return None
@@ -98,7 +90,8 @@ def claim_cautions(
         yield Caution(f"Flink's default: {_CHANGELOG}", _without_changelog(release))
     if mode not in (CLAIM, LEGACY):
         return
-    instead = _instead(job, release)
+    off = f", with the changelog off ({_OFF})" if _has_changelog(job) else ""
+    instead = f"restore with {_option(release)} NO_CLAIM{off}"
     if snapshot_kind(snapshot.metadata) != CHECKPOINT and next(
         relative_shared_files(snapshot.metadata.operators), None
     ):
@@ -129,10 +122,9 @@ def _of_claimed_files(snapshot: SnapshotContents, fix: str) -> Iterator[Caution]
         )
         return
     if sharing:
-        shown = ", ".join(sharing[:_SHOWN]) + (f" and {len(sharing) - _SHOWN} more" if len(sharing) > _SHOWN else "")
         yield Caution(
-            f"after CLAIM, Flink deletes files of this checkpoint that {shown} beside it {_need(sharing)}, too: at the "
-            "latest when the job has finished",
+            f"after CLAIM, Flink deletes files of this checkpoint that {some_of(sharing, _SHOWN)} beside it "
+            f"{_need(sharing)}, too: at the latest when the job has finished",
             fix,
         )
 
@@ -143,11 +135,6 @@ def _need(names: list[str]) -> str:
 
 def _option(release: Release) -> str:
     return "-claimMode" if release >= FIRST_WITH_CLAIM_MODE else "-restoreMode"
-
-
-def _instead(job: SnapshotContents, release: Release) -> str:
-    off = f", with the changelog off ({_OFF})" if _has_changelog(job) else ""
-    return f"restore with {_option(release)} NO_CLAIM{off}"
 
 
 def _without_changelog(release: Release) -> str:

@@ -13,7 +13,7 @@ from stateproc.compatibility.declared_job import KEY, KEYED, NAMESPACE, TIMERS, 
 from stateproc.compatibility.expected_job import as_stored, stored_serializers
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.query_plans.accumulator_types import FieldTypes
+from stateproc.query_plans.accumulator_types import FieldTypes, StateTypes
 from stateproc.query_plans.node_definitions import Definition
 from stateproc.query_plans.node_rules import node_uids
 from stateproc.query_plans.plan_comparison import comparable
@@ -21,7 +21,7 @@ from stateproc.query_plans.plan_file import CompiledPlan, PlanNode
 from stateproc.query_plans.plan_lineage import definitions
 from stateproc.query_plans.plan_matching import matched_plans, stateful_operators
 from stateproc.query_plans.plan_tables import TABLES, table_of, table_place
-from stateproc.query_plans.state_types import OperatorTypes, StateTypes, operator_types
+from stateproc.query_plans.state_types import OperatorTypes, operator_types
 from stateproc.serializers import Serializer
 from stateproc.serializers.java.collections import MapOf
 from stateproc.serializers.runtime.streaming import Timer
@@ -199,7 +199,6 @@ class _Meanings:
 
         Args:
             node: The node of the new plan.
-            uid: The uid of one of its operators.
             types_known: Whether types, and times to live, of its state are compared beside this.
         """
         old = self._old.get(uid)

@@ -22,17 +22,15 @@ from stateproc.errors import (
     UntrustedPath,
 )
 from stateproc.flink_versions import Release
-from stateproc.metadata.handles import (
+from stateproc.metadata.keyed_handles import ChangelogHandle, IncrementalHandle, KeyedHandle
+from stateproc.metadata.snapshot_kind import first_reading_release
+from stateproc.metadata.stream_handles import (
     CANONICAL_TYPE,
     ByteStreamHandle,
-    ChangelogHandle,
     EmptySegmentHandle,
-    IncrementalHandle,
-    KeyedHandle,
     KeyGroupsHandle,
     RelativeFileHandle,
 )
-from stateproc.metadata.snapshot_kind import first_reading_release
 from stateproc.metadata.walk import SEGMENT, StreamUse, walk_operator
 from stateproc.model.config_snapshots import ADVICE, FIRST_WITHOUT, config_snapshot_note, config_snapshot_states
 from stateproc.model.operator import Operator

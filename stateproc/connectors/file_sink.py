@@ -245,11 +245,7 @@ def _requests_pending(row: FormatRow) -> Iterator[Pending]:
             for committable in (*request["to_compact"]["items"], *request["to_pass_on"]["items"]):
                 for pending in _committable_pending(committable):
                     identifier = checkpoint["checkpoint_id"]
-                    yield pending if identifier < 0 else _at_checkpoint(pending, identifier)
-
-
-def _at_checkpoint(pending: Pending, checkpoint_id: int) -> Pending:
-    return replace(pending, checkpoint_id=checkpoint_id)
+                    yield pending if identifier < 0 else replace(pending, checkpoint_id=identifier)
 
 
 COMPACTION = ConnectorFormat("file sink", FormatRole.COMPACTION, {1: _REQUESTS}, pending=_requests_pending)

@@ -400,7 +400,6 @@ class EnumeratedPartition:
     """A partition as the source's coordinator knows it.
 
     Attributes:
-        topic: The topic.
         partition: The partition's number.
         assigned: Whether a reader has it.
         offset: The offset of its split, which version 3 stores; None: none is known.

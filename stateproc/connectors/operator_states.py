@@ -50,7 +50,6 @@ class Decoded:
     """Values of an operator state in the format that all of them have.
 
     Attributes:
-        format: the format.
         rows: a row per value, None for null.
     """
 
@@ -220,7 +219,8 @@ def connector_columns(state_name: str, values: Values) -> pa.StructArray | None:
         return None
     known = committer_columns(items) if state.role is None else _columns(decoded_items(state.role, items))
     if known is None and state.versioned:
-        known = _version_and_payload(items)
+        rows = [None if item is None else {"version": item.version, "payload": item.payload} for item in items]
+        known = pa.array(rows, VERSIONED_TYPE)
     return known
 
 
@@ -239,11 +239,6 @@ def decoded_elements(state_name: str, values: Sequence[bytes | None]) -> Decoded
     items = versioned_items(state_name, values)
     role = CONNECTOR_STATES[state_name].role
     return None if items is None or role is None else decoded_items(role, items)
-
-
-def _version_and_payload(items: _VersionedItems) -> pa.Array:
-    rows = [None if item is None else {"version": item.version, "payload": item.payload} for item in items]
-    return pa.array(rows, VERSIONED_TYPE)
 
 
 _CHECKPOINTS = pa.list_(pa.struct([("checkpoint_id", pa.int64()), *_MANIFESTS.arrow_type]))

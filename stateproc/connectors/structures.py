@@ -363,7 +363,6 @@ def versioned(
     Args:
         layouts: Version → layout.
         what: What the versions are of, for errors.
-        columns: The columns.
         name: The key of the version in the row; a column only if it is one of ``columns``.
         value: The column of the value; None where that is a row, whose columns are those beside the version.
     """

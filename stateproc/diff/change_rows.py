@@ -45,7 +45,6 @@ def row_set(rows: pa.RecordBatch, keys: Sequence[str], values: Sequence[str], ad
     """Encode rows to be compared.
 
     Args:
-        rows: The rows.
         keys: The columns that identify a row.
         values: The columns in which rows of equal keys may differ.
         added: Further bytes of each row's value.

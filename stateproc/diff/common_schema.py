@@ -52,7 +52,6 @@ def exact_view(view: _View, *, opaque: bool = False, row_kind: bool = True, temp
     """Return a view of a state whose rows lose nothing: all digits of times, the kinds of rows, no nulls for errors.
 
     Args:
-        view: The state.
         opaque: Values of unknown types are their bytes.
         row_kind: Whether rows have their kind; without it they have it if the snapshot was opened so.
         temporal: ``micros`` for rows that are shown with Arrow's dates and times.
@@ -72,11 +71,6 @@ def exact_view(view: _View, *, opaque: bool = False, row_kind: bool = True, temp
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema with one name for values of all kinds."""
     return pa.schema([field.with_name(_RENAMED.get(field.name, field.name)) for field in schema])
-
-
-def plain_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows with one name for values of all kinds."""
-    return pa.RecordBatch.from_arrays(batch.columns, schema=plain_schema(batch.schema))
 
 
 def check_kinds(left: State, right: State) -> None:
@@ -111,7 +105,7 @@ def common_rows(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     Raises:
         NotComparable: They have fields that the schema does not have, which would be lost.
     """
-    rows = plain_rows(batch)
+    rows = pa.RecordBatch.from_arrays(batch.columns, schema=plain_schema(batch.schema))
     if not rows.schema.equals(schema) and not _includes(schema, rows.schema):
         raise NotComparable("the rows of one snapshot have fields that its types do not declare")
     return aligned(rows, schema)

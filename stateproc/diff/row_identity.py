@@ -41,14 +41,10 @@ def encoded(array: pa.Array) -> RowBytes:
         return _list_bytes(array.cast(pa.large_list(kind.value_type)))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _list_bytes(array)
-    if _has_offsets(kind):
+    checks = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    if any(check(kind) for check in checks):
         return _text_bytes(array)
     return _fixed_bytes(array)
-
-
-def _has_offsets(kind: pa.DataType) -> bool:
-    checks = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(check(kind) for check in checks)
 
 
 def _rows_of(matrix: npt.NDArray[np.uint8]) -> RowBytes:

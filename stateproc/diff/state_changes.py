@@ -33,7 +33,7 @@ from stateproc.diff.common_schema import (
 from stateproc.diff.entry_table import Matches
 from stateproc.diff.key_group_units import KeyGroupUnit, aligned_units
 from stateproc.diff.keyed_entries import ComparedStates, KeyedEntriesComparison, KeyedViews
-from stateproc.errors import SnapshotError
+from stateproc.errors import located
 from stateproc.model.keyed_state import KeyedState
 from stateproc.model.operator_state import opened_state
 from stateproc.model.parallel_scan import thread_count, useful_threads
@@ -268,10 +268,8 @@ class StateComparison:
     @contextmanager
     def _placed(self) -> Iterator[None]:
         """Add operator and state to errors that do not name them."""
-        try:
+        with located(operator=self._name.operator.display, state=self._name.name):
             yield
-        except SnapshotError as error:
-            raise error.at(operator=self._name.operator.display, state=self._name.name) from error
 
 
 def _comparison(

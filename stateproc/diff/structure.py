@@ -21,7 +21,6 @@ class PropertyChange:
     """A property that two snapshots have in different forms.
 
     Attributes:
-        name: The property.
         left: Its value in the first snapshot; None if it has none.
         right: Its value in the second snapshot.
         layout: Whether it says only how the same contents are stored: parallelism, serializers of the same type.
@@ -42,7 +41,6 @@ class StatePair:
     """A state of an operator, in one snapshot or in both.
 
     Attributes:
-        name: The state's name.
         left: The state in the first snapshot; None if it has none.
         right: The state in the second snapshot.
     """
@@ -67,7 +65,6 @@ class OperatorPair:
         operator_id: The operator's id (uid hash).
         left: The operator in the first snapshot; None if it has none.
         right: The operator in the second snapshot.
-        states: Its states.
     """
 
     operator_id: str
@@ -146,16 +143,15 @@ def _check_found(names: Iterable[str], pairs: Iterable[OperatorPair]) -> None:
 
 
 def _state_pairs(left: Operator | None, right: Operator | None, names: frozenset[str]) -> tuple[StatePair, ...]:
-    sides = [{} if operator is None else _states_by_name(operator) for operator in (left, right)]
+    sides = [
+        {} if operator is None else {(one.name, one.is_keyed): one for one in operator.states}
+        for operator in (left, right)
+    ]
     found = []
     for key in dict.fromkeys([*sides[0], *sides[1]]):
         if not names or key[0] in names:
             found.append(StatePair(key[0], sides[0].get(key), sides[1].get(key)))
     return tuple(found)
-
-
-def _states_by_name(operator: Operator) -> dict[tuple[str, bool], State]:
-    return {(state.name, state.is_keyed): state for state in operator.states}
 
 
 def operator_changes(pair: OperatorPair) -> tuple[PropertyChange, ...]:

@@ -19,7 +19,7 @@ from stateproc.errors import InvalidOption, SnapshotError, WriteFailed, not_foun
 from stateproc.export.delta_tables import check_delta_available, check_delta_names, commit_table
 from stateproc.export.directory import FolderNames, begin
 from stateproc.export.file_formats import EXPORT_FORMATS, FileTask, choose_compression, write_file
-from stateproc.export.file_plan import described_columns, file_tasks, split_bytes, table_task
+from stateproc.export.file_plan import file_tasks, split_bytes, table_task
 from stateproc.export.manifest import (
     COMPLETE,
     INCOMPLETE,
@@ -93,7 +93,6 @@ class SelectedTable(ExportItem):
     """A small table about the whole snapshot, such as its Kafka offsets.
 
     Attributes:
-        name: Its name.
         make: Reads it. Raises SnapshotError.
     """
 
@@ -140,7 +139,6 @@ def selected_states(
     Args:
         operators: All operators of the snapshot.
         find: Finds an operator by uid, uid hash or name.
-        uids: The operators.
         names: The names of states; each must be one of a selected operator.
 
     Raises:
@@ -304,7 +302,7 @@ def _prepare(
     entry: ExportedState, item: ExportItem, schema: pa.Schema, folders: FolderNames, size: Callable[[], int]
 ) -> None:
     """Set the columns of a state; the files of an earlier run with other columns are forgotten and written anew."""
-    columns = described_columns(schema)
+    columns = {field.name: str(field.type) for field in schema}
     if entry.columns != columns or entry.folder is None:
         entry.columns, entry.files, entry.split_bytes = columns, [], size()
         entry.folder = entry.folder or folders.take(*item.names)

@@ -135,7 +135,6 @@ class FileTask:
 
     Attributes:
         folder: Relative to the directory of the export.
-        name: The file's name.
         schema: The columns.
         splits: The splits whose rows it contains.
         key_groups: The first and the last key group; None where rows belong to none.

@@ -90,8 +90,3 @@ def _grouped(splits: Sequence[Split], size: int) -> Iterator[tuple[Split, ...]]:
 def _bounds(splits: Iterable[Split]) -> tuple[int, int] | None:
     groups = [group for split in splits for group in (split.key_groups[:1] + split.key_groups[-1:])]
     return (min(groups), max(groups)) if groups else None
-
-
-def described_columns(schema: pa.Schema) -> dict[str, str]:
-    """Return the columns' names and Arrow types as text."""
-    return {field.name: str(field.type) for field in schema}

@@ -153,7 +153,6 @@ class FeedSnapshots:
     """The snapshots of a feed, from the oldest to the newest.
 
     Attributes:
-        snapshots: The snapshots.
         commits: The commit of each.
         from_nothing: Whether everything in the first is inserted; otherwise changes begin after it.
     """
@@ -290,12 +289,7 @@ def feed_of_root(
 
 
 def state_feed(found: FeedSnapshots, selection: StateSelection, form: RowForm) -> StateFeed:
-    """Return the feed of a state.
-
-    Args:
-        found: The snapshots.
-        selection: The state.
-        form: What the rows are; how they show dates and times is that of the snapshots.
+    """Return the feed of a state. ``form``: what the rows are; how they show dates and times is that of the snapshots.
 
     Raises:
         NotFound: No snapshot has the operator or state.

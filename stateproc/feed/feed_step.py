@@ -90,7 +90,6 @@ class FeedStep:
     Attributes:
         left: The state before; None where there was none.
         right: The state at the commit; None where there is none.
-        commit: The commit.
         form: What the rows are.
     """
 
@@ -130,7 +129,8 @@ class FeedStep:
         rows = FeedRows(schema, self.commit, request.key_groups)
         if self.left is not None and self.right is not None and self._comparison is not None:
             units = _pruned(self._units(self._comparison, request.split_bytes), self.left, self.right, request)
-            if not self._needs_key_groups(self.left, self.right):
+            # Else units have key groups that were not asked for.
+            if self.left.operator.max_parallelism == self.right.operator.max_parallelism:
                 rows = replace(rows, key_groups=None)
             return [
                 ChangeSplit(self.left, self.right, self.form, run, rows, self._comparison)
@@ -164,10 +164,6 @@ class FeedStep:
         total = sum(unit.bytes for unit in units)
         threads = math.ceil(total / split_bytes / (1 if self.reads_whole_files else UNITS_PER_THREAD))
         return comparison.units(threads) if threads > 1 else units
-
-    def _needs_key_groups(self, left: State, right: State) -> bool:
-        """Whether units have key groups that were not asked for: those of both snapshots are not the same."""
-        return left.operator.max_parallelism != right.operator.max_parallelism
 
 
 def _shown(view: State, form: RowForm) -> State:

@@ -121,11 +121,7 @@ class TruncateSplit:
 
 @dataclass(frozen=True)
 class ConsecutiveSplits:
-    """Small splits that one task reads one after another: a checkpoint of a small job changes some rows only.
-
-    Attributes:
-        inner: The splits.
-    """
+    """Small splits that one task reads one after another: a checkpoint of a small job changes some rows only."""
 
     inner: tuple[Split, ...]
 

@@ -121,7 +121,8 @@ class WhereCondition:
 
     def error(self, node: Node, message: str, advice: str | None = EXAMPLES) -> InvalidOption:
         """Return an error that points at ``node`` in the text."""
-        return self.error_at(_location(node), message, advice)
+        starts = [item["query_location"] for item in walk(node) if item.get("query_location", 2**63) < 2**63]
+        return self.error_at(min(starts, default=None), message, advice)
 
     def error_at(self, location: int | None, message: str, advice: str | None = EXAMPLES) -> InvalidOption:
         """Return an error that points at an offset of the parsed statement."""
@@ -280,11 +281,6 @@ def is_null(node: Node) -> bool:
 
 def _plain(type_: pa.DataType) -> pa.DataType:
     return type_.value_type if pa.types.is_dictionary(type_) else type_
-
-
-def _location(node: Node) -> int | None:
-    starts = [item["query_location"] for item in walk(node) if item.get("query_location", 2**63) < 2**63]
-    return min(starts, default=None)
 
 
 def _quoted(text: str, columns: list[str]) -> tuple[str, tuple[tuple[int, int], ...]]:

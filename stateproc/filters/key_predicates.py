@@ -70,7 +70,6 @@ def allowed_by(
     """Return the keys and the key groups that rows can have; None where the condition allows all.
 
     Args:
-        where: The condition.
         schema: The columns of the rows, with dates and times as Arrow's types.
         max_parallelism: The number of key groups.
         key_groups_of: Returns the key groups of keys; None where these are not known.

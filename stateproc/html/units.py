@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -35,6 +36,11 @@ def human_bytes(n: int | None) -> str:
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """Return a number with its noun, in the plural (``noun`` with an s by default) unless it is one."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def some_of(names: Sequence[str], most: int) -> str:
+    """Return the first names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def time_text(milliseconds: int, step: int = 1_000) -> str:

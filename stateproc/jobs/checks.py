@@ -76,11 +76,6 @@ def failures(results: Iterable[CheckResult]) -> list[CheckResult]:
     return [item for item in results if item.passed is False]
 
 
-def not_evaluated(check: CheckSpec) -> CheckResult:
-    """Return the result of a check in a plan."""
-    return CheckResult(check.name, check.kind, None, "not evaluated")
-
-
 def _of_sources(check: CheckSpec, tables: SourceTables) -> CheckResult:
     if check.kind == "sql":
         return _truth(check, tables.rows(check.subject))

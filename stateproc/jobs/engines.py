@@ -30,7 +30,6 @@ def with_engine(job: Job, engine: str | None, master: str | None) -> Job:
     """Return the job with another engine than its file names, and another master of a session of its own.
 
     Args:
-        job: The job.
         engine: ``auto``, ``local`` or ``spark``; None for that of the job.
         master: The Spark master URL; None for that of the job, or as configured.
 

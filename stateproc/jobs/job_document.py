@@ -47,16 +47,12 @@ class JobDocument:
         """Return the error about the value at ``path``, with its line or, for a dict, its path."""
         line = next((self.lines[path[:n]] for n in range(len(path), -1, -1) if path[:n] in self.lines), None)
         if line is None:
-            shown = path_text(path)
+            # Such as operators[0].states[1].kind.
+            shown = "".join(f"[{item}]" if isinstance(item, int) else f".{item}" for item in path).lstrip(".")
             return InvalidOption(
                 f"{shown}: {problem}" if shown else problem, where=Where(file=self.name), advice=advice
             )
         return _error_in_line(self.name, self.text, line, problem, advice)
-
-
-def path_text(path: Path) -> str:
-    """Return a path as text, such as ``operators[0].states[1].kind``."""
-    return "".join(f"[{item}]" if isinstance(item, int) else f".{item}" for item in path).lstrip(".")
 
 
 def parse_document(text: str, name: str | None = None) -> JobDocument:

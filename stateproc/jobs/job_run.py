@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from stateproc.errors import InvalidOption, SnapshotError, Where, WriteFailed
-from stateproc.jobs.checks import check_sources, check_target, first_failure, not_evaluated, reads_target
+from stateproc.jobs.checks import check_sources, check_target, first_failure, reads_target
 from stateproc.jobs.engines import JobSession, engine_of, opened_tables, with_engine
 from stateproc.jobs.job_model import Job
 from stateproc.jobs.job_writer import writer_of
 from stateproc.jobs.loading import Secrets, load_job
 from stateproc.jobs.prepared_run import PreparedRun, prepare, replaced
-from stateproc.jobs.run_report import SUCCESS, RunManifest, RunReport, has_snapshot, manifest_of
+from stateproc.jobs.run_report import SUCCESS, CheckResult, RunManifest, RunReport, has_snapshot, manifest_of
 from stateproc.metadata import SnapshotMetadata
 from stateproc.options import open_arguments, parse_options
 from stateproc.options.definition import option_texts
@@ -259,7 +259,8 @@ class _JobSteps:
                 plan = writer.planned_write(run.target, _mode(run), verify=run.job.target.verify, count=self.plan_only)
                 self.plan, report.plan = plan.savepoint, plan.savepoint.to_dict()
             if self.plan_only:
-                report.status, report.checks = "planned", [not_evaluated(check) for check in checks]
+                report.status = "planned"
+                report.checks = [CheckResult(check.name, check.kind, None, "not evaluated") for check in checks]
                 return
             of_sources = [check for check in checks if not reads_target(check)]
             if of_sources:

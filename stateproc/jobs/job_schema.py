@@ -322,7 +322,7 @@ def validate(document: JobDocument) -> None:
         raise document.error((), "a job is a mapping with at least `job` and `target`", "see docs/howto/jobs.md")
     errors: Iterable[ValidationError] = Draft202012Validator(job_schema()).iter_errors(document.value)
     # What is unknown, or belongs to something else, first: it is the reason why something else is missing.
-    found = sorted(errors, key=lambda error: (_line(document, error), _rank(error)))
+    found = sorted(errors, key=lambda error: (document.lines.get(tuple(error.absolute_path), 0), _rank(error)))
     if found:
         path, problem, advice = _explained(found[0])
         raise document.error(path, problem, advice)
@@ -335,10 +335,6 @@ def _rank(error: ValidationError) -> int:
 
 
 _BELONGS = {"dependentRequired", "dependentSchemas"}
-
-
-def _line(document: JobDocument, error: ValidationError) -> int:
-    return document.lines.get(tuple(error.absolute_path), 0)
 
 
 def _explained(error: ValidationError) -> tuple[Path, str, str | None]:

@@ -92,7 +92,6 @@ class PreparedRun:
     """A job with the versions of its inputs.
 
     Attributes:
-        job: The job.
         base: The snapshot that is changed; None without one.
         inputs: The versions of all inputs by their names; ``base`` for the base.
         fingerprint: The hash of the job and of the versions of its inputs.
@@ -100,7 +99,6 @@ class PreparedRun:
         target: The directory of the savepoint.
         latest: The pointer to be switched.
         report_path: Where the report is written.
-        secrets: The secrets of the run.
     """
 
     job: Job
@@ -144,8 +142,6 @@ def prepare(job: Job, secrets: Secrets, session: Callable[[], SparkSession] = _n
     """Find out what a run reads and where it writes.
 
     Args:
-        job: The job.
-        secrets: The secrets of the run.
         session: Returns the Spark session of the run; called if only Spark can say which version an input has.
 
     Raises:

@@ -182,17 +182,13 @@ def manifest_of(directory: StorePath) -> RunManifest | None:
     return manifest
 
 
-def _run_of(values: Mapping[str, Any]) -> str:
-    """Return the write's run in a manifest; empty where there is none, as before releases that put it there."""
-    marker = f".stateproc-{values.get('write')}"
-    return run_of_marker(marker) or ""
-
-
 def _parsed(data: bytes) -> RunManifest | None:
     try:
         values = json.loads(data)
         if values["manifest_version"] != _VERSION:
             return None
+        # Empty where there is none, as before releases that put it there.
+        marker = f".stateproc-{values.get('write')}"
         return RunManifest(
             str(values["job"]),
             str(values["run_id"]),
@@ -200,7 +196,7 @@ def _parsed(data: bytes) -> RunManifest | None:
             str(values["metadata_sha256"]),
             inputs=list(values["inputs"]),
             finished=bool(values["finished"]),
-            write=_run_of(values),
+            write=run_of_marker(marker) or "",
             report=dict(values["report"]),
         )
     except (KeyError, TypeError, ValueError, RecursionError):

@@ -23,7 +23,6 @@ def matching_operator_id(uid_or_hash: str, ids: Iterable[str]) -> str | None:
 
     Args:
         uid_or_hash: A uid, 32 hex digits, or at least four hex digits with which one id begins.
-        ids: The operators' ids.
 
     Returns:
         The id; None if there is none.

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stateproc.flink_versions import LAST, Release
-from stateproc.metadata.handles import (
-    CANONICAL_TYPE,
+from stateproc.metadata.keyed_handles import (
     ChangelogHandle,
-    EmptySegmentHandle,
     FileChangelogHandle,
     IncrementalHandle,
     InMemoryChangelogHandle,
     KeyedHandle,
-    KeyGroupsHandle,
-    SegmentHandle,
 )
 from stateproc.metadata.snapshot import SnapshotMetadata
+from stateproc.metadata.stream_handles import CANONICAL_TYPE, EmptySegmentHandle, KeyGroupsHandle, SegmentHandle
 from stateproc.metadata.walk import walk_stream_handles
 
 CHECKPOINT = "checkpoint"

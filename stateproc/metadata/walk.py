@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from stateproc.metadata.handles import (
-    ChangelogHandle,
-    FileChangelogHandle,
-    IncrementalHandle,
-    KeyedHandle,
-    KeyGroupsHandle,
-    RelativeFileHandle,
-    StreamHandle,
-)
+from stateproc.metadata.keyed_handles import ChangelogHandle, FileChangelogHandle, IncrementalHandle, KeyedHandle
 from stateproc.metadata.snapshot import OperatorEntry, SnapshotMetadata, SubtaskState
+from stateproc.metadata.stream_handles import KeyGroupsHandle, RelativeFileHandle, StreamHandle
 
 SEGMENT = "changelog segment"
 """The role of a file of a log."""

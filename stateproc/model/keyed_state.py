@@ -71,8 +71,6 @@ class PythonSplit(MappedSplit):
     """Rows of a Python state.
 
     Attributes:
-        state: The state.
-        schema: The schema of the rows.
         flatten: Whether each element of a list is a row.
     """
 
@@ -214,12 +212,8 @@ class KeyedState(State):
         if self.reads_whole_files:
             # One split per thread, whatever its size: a split of a changelog holds little of it in memory. Files of
             # almost equal size, one per subtask, are not cut because of the difference.
-            return max(5 * self._stored_bytes // (4 * threads), 1)
+            return max(5 * sum(part.file.data_bytes for part in self._parts) // (4 * threads), 1)
         return super().parallel_split_bytes(threads, limit)
-
-    @property
-    def _stored_bytes(self) -> int:
-        return sum(part.file.data_bytes for part in self._parts)
 
     @property
     def problem(self) -> SnapshotError | None:

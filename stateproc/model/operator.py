@@ -11,7 +11,8 @@ from stateproc.errors import NotFound, SnapshotError, not_found
 from stateproc.keygroups.key_types import key_type_of
 from stateproc.metadata import OperatorEntry, SnapshotMetadata, file_bytes
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
-from stateproc.metadata.handles import KeyGroupsHandle, StatePartition
+from stateproc.metadata.operator_handles import StatePartition
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.model.case_class_arity import file_needs_arity, settled_options
 from stateproc.model.joined_table import WideState, wide_state
 from stateproc.model.keyed_state import KeyedState, StateInFile

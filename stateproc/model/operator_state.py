@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import values_array
-from stateproc.errors import CorruptSnapshot, SnapshotError, Where
+from stateproc.errors import CorruptSnapshot, SnapshotError, Where, located
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo, read_operator_header
-from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
+from stateproc.metadata.operator_handles import OperatorStreamHandle, StatePartition
 from stateproc.model.null_values import warn_of_nulls, with_choices
 from stateproc.model.operator_context import OperatorContext
 from stateproc.model.schema_merging import merged_schema
@@ -242,10 +242,8 @@ class OperatorState(State):
         options = self.operator.options
         schema: pa.Schema | None = None
         for (file, _), info in zip(self._parts, self._infos, strict=True):
-            try:
+            with located(CorruptSnapshot, file=file.source.name, offset=0):
                 own = pa.schema(operator_state_fields(info, self._mode, options, unknown=unknown))
-            except CorruptSnapshot as error:
-                raise error.at(file=file.source.name, offset=0) from error
             schema = own if schema is None else merged_schema(schema, own)
         assert schema is not None
         return schema

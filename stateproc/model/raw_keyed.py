@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
 from stateproc.html.units import human_bytes
-from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.model.operator import Operator
 from stateproc.readers.key_group_blocks import KeyGroupRange
 from stateproc.readers.timers import MAGIC, raw_ranges

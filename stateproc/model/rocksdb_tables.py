@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from stateproc.errors import SnapshotError
-from stateproc.metadata.handles import IncrementalHandle
+from stateproc.errors import located
+from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.model.operator import Operator
 from stateproc.readers.rocksdb import StateStatistics, database_files, database_statistics, new_tables
 
@@ -35,7 +35,6 @@ def state_tables(operator: Operator, since: Iterable[Operator] | None = None) ->
     """Describe the tables of each subtask and state.
 
     Args:
-        operator: The operator.
         since: The operators of an earlier snapshot of the job, to mark tables that are new.
 
     Raises:
@@ -47,11 +46,9 @@ def state_tables(operator: Operator, since: Iterable[Operator] | None = None) ->
     for file in operator.keyed_files:
         for handle in file.databases:
             new = None if earlier is None else new_tables(handle, earlier)
-            try:
+            with located(operator=operator.display):
                 files = database_files(handle, file.location)
                 found = database_statistics(files, verify=operator.options.verify)
-            except SnapshotError as error:
-                raise error.at(operator=operator.display) from error
             for statistics in found:
                 yield StateTables(operator, file.subtask, statistics, new)
 

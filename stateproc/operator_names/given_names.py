@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from stateproc.errors import InvalidOption, UnmatchedUidWarning
+from stateproc.html.units import some_of
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata import OperatorEntry
 from stateproc.operator_names.uid_hashes import TRANSFORMATIONS, sink_uids, templates_of_node
@@ -226,10 +227,9 @@ class SnapshotNames:
         names = [name for item in self._operators for name in (item.uid, item.name, item.operator_id)]
         missing = self._given.unmatched((item.operator_id for item in self._operators), names)
         if missing:
-            shown = ", ".join(map(repr, missing[:_SHOWN]))
-            more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+            shown = some_of([*map(repr, missing)], _SHOWN)
             warnings.warn(
-                f"uids that match no operator: {shown}{more}; they are compared letter by letter, as .uid(…) has them",
+                f"uids that match no operator: {shown}; they are compared letter by letter, as .uid(…) has them",
                 UnmatchedUidWarning,
                 stacklevel=2,
             )

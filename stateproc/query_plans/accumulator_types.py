@@ -15,13 +15,14 @@ from typing import Any, TypeAlias
 
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
 from stateproc.query_plans.aggregate_states import row_of_call, views_of_call
-from stateproc.query_plans.aggregate_views import call_columns, distinct_views
+from stateproc.query_plans.aggregate_views import distinct_views
 from stateproc.query_plans.call_buffers import buffer_types
-from stateproc.query_plans.node_rules import aggregate_calls, buffer_names, function_of, is_built_in
+from stateproc.query_plans.node_rules import aggregate_calls, buffer_names, call_columns, function_of, is_built_in
 from stateproc.query_plans.plan_file import PlanNode
 from stateproc.query_plans.row_conversion import column_type
 from stateproc.query_plans.state_parts import NodeState, Record
 from stateproc.serializers import Serializer
+from stateproc.serializers.java.scalars import VOID_NAMESPACE
 from stateproc.serializers.table.java_streams import MAP_VIEW
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import External
@@ -38,20 +39,35 @@ _VALUES = frozenset({"COUNT", "SUM", "SUM0", "MIN", "MAX", "AVG"})
 
 
 @dataclass(frozen=True)
-class ViewTypes:
-    """The types of a view's state: of a map, a list, or a value. Attributes are those of `NodeState`."""
+class StateTypes:
+    """A state that an operator registers.
+
+    Attributes:
+        value: The value; of a list an element, of a map an entry's. None of a row of which not all fields are known.
+        map_key: The key of an entry; None but of a map.
+        is_list: Whether it is a list.
+        ttl: Whether it has a time to live; None where the plan does not say.
+        fields: The types of the fields of a row with some that the plan does not say.
+    """
 
     name: str
-    value: Serializer
+    value: Serializer | None
     map_key: Serializer | None = None
     is_list: bool = False
+    namespace: Serializer = VOID_NAMESPACE
+    ttl: bool | None = False
+    fields: FieldTypes = ()
+
+    @property
+    def kind(self) -> str:
+        """What Flink calls it."""
+        return "list" if self.is_list else "value" if self.map_key is None else "map"
 
 
 def accumulator_types(node: PlanNode, taken_back: Sequence[bool]) -> FieldTypes:
     """Return the types of the accumulators of an aggregate.
 
     Args:
-        node: The node.
         taken_back: Of each of its calls, whether its rows may be taken back. It counts its rows in a call of its own.
     """
     found: list[LogicalType | None] = []
@@ -96,12 +112,10 @@ def argument_types(node: PlanNode, call: Any) -> tuple[LogicalType, ...]:
     return tuple(column_type(node, str(name), written[at]) for name, at in zip(chosen, positions, strict=True))
 
 
-def view_types(node: PlanNode, key: Record, taken_back: Sequence[bool], *, is_changing: bool) -> Iterator[ViewTypes]:
+def view_types(node: PlanNode, key: Record, taken_back: Sequence[bool], *, is_changing: bool) -> Iterator[StateTypes]:
     """Yield the states of views of an aggregate that are known.
 
     Args:
-        node: The node.
-        key: Its key.
         taken_back: As of `accumulator_types`.
         is_changing: Whether any of its rows may be taken back.
 
@@ -118,19 +132,19 @@ def view_types(node: PlanNode, key: Record, taken_back: Sequence[bool], *, is_ch
         yield from _distinct_types(node, number, [calls[at] for at in group], is_changing=is_changing)
 
 
-def of_state(state: NodeState) -> ViewTypes:
-    """Return the types of a state that rows fill."""
+def of_state(state: NodeState) -> StateTypes:
+    """Return the types of a state that rows fill, without its namespace and time to live."""
     map_key = None if state.map_key is None else state.map_key.serializer
-    return ViewTypes(state.name, state.value.serializer, map_key, state.is_list)
+    return StateTypes(state.name, state.value.serializer, map_key, state.is_list)
 
 
-def _distinct_types(node: PlanNode, number: int, calls: Sequence[Any], *, is_changing: bool) -> Iterator[ViewTypes]:
+def _distinct_types(node: PlanNode, number: int, calls: Sequence[Any], *, is_changing: bool) -> Iterator[StateTypes]:
     seen, several = argument_types(node, calls[0]), len(calls) > (1 if is_changing else _MOST_BITS)
     row = LogicalType("ROW", children=seen, names=tuple(f"f{at}" for at in range(len(seen))))
     value = _external(LogicalType("ARRAY", nullable=False, children=(_SEEN,)) if several else _SEEN)
     name = f"distinctAcc_{number}"
-    yield ViewTypes(name, value, _external(seen[0] if len(seen) == 1 else row))
-    yield ViewTypes(f"{name}_null_state", value)
+    yield StateTypes(name, value, _external(seen[0] if len(seen) == 1 else row))
+    yield StateTypes(f"{name}_null_state", value)
 
 
 def _external(type_: LogicalType) -> External:

@@ -5,6 +5,10 @@ the sum and the number (AggregateFunction classes of org.apache.flink.table.plan
 are nullable; those of a call that begins are 0 for COUNT, SUM0 and AVG, else null. So AVG is made of SUM and COUNT of
 the same column, and these of AVG, where the sums have one type. Where rows leave the frame of OVER, its state keeps
 them until then, and a new COUNT, SUM or AVG is computed of those that are in the frame.
+
+Over a column that became wider, accumulators that are values of their own (COUNT, SUM, AVG, and MIN and MAX of rows
+that are only added) are those of `call_buffers`. Other functions keep values of the column as they are in a row, or in
+views; `aggregate_states` has the types of both, whatever they are over.
 """
 
 from __future__ import annotations
@@ -14,20 +18,29 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stateproc.errors import InvalidOption, Where
-from stateproc.query_plans.aggregate_views import call_columns, distinct_views, kept_views, renamed_states, wider_seen
+from stateproc.query_plans.aggregate_states import row_of_call, views_of_call
+from stateproc.query_plans.aggregate_views import distinct_views, kept_views, renamed_states, wider_seen, wider_type
 from stateproc.query_plans.call_buffers import buffer_starts, buffer_types, call_text
 from stateproc.query_plans.node_definitions import AGGREGATES, GROUPS, WINDOWS
-from stateproc.query_plans.node_rules import aggregate_calls, counts_rows, function_of, retracts
+from stateproc.query_plans.node_rules import (
+    aggregate_calls,
+    call_columns,
+    counts_rows,
+    function_of,
+    is_built_in,
+    retracts,
+)
 from stateproc.query_plans.over_aggregates import OVER, knows_frame, over_time
 from stateproc.query_plans.plan_comparison import goes_on
 from stateproc.query_plans.plan_file import PlanNode
 from stateproc.query_plans.plan_matching import Pair, is_known_call, sources_of
-from stateproc.query_plans.wider_calls import ViewTypes, wider_argument, wider_row, wider_views
+from stateproc.query_plans.state_parts import NodeState, Record
 from stateproc.serializers import Serializer
 from stateproc.serializers.table.collections import NULL_VALUE
 from stateproc.serializers.table.java_streams import MAP_VIEW
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RawValue, RowData
+from stateproc.serializers.table.type_text import external
 from stateproc.types import RowData as row_data
 
 _STATES = {GROUPS: "accState", WINDOWS: "window-aggs"}
@@ -59,7 +72,6 @@ class FrameBuffers:
     """The buffers of new calls of OVER that are computed of the rows in its frame.
 
     Attributes:
-        buffers: These.
         rows: The field of the accumulators with the number of rows in the frame, by its position.
         by_time: Whether of the rows that are kept those after the last time that was computed are in no frame yet.
     """
@@ -272,7 +284,8 @@ def _wider(pair: Pair, number: int, source: int) -> list[LogicalType] | None:
     if _typed(pair.new, number) == _typed(pair.old, source):
         return None
     if wider_argument(pair, number, source) is not None:
-        row = wider_row(pair.new, number)
+        # None of LISTAGG, whose text is of any length.
+        row = row_of_call(pair.new, call, taken_back=retracts(pair.new, number, call))
         return None if row is None else [row]
     if not is_known_call(pair.new, number):
         raise InvalidOption(
@@ -362,3 +375,68 @@ def _beginning(node: PlanNode, number: int) -> Iterator[tuple[LogicalType, str]]
     """Yield the types and values of the buffers of a call that has seen no row."""
     initial = "0" if function_of(aggregate_calls(node)[number]) in ("COUNT", "SUM0", "AVG") else "NULL"
     yield from ((type_, initial) for type_ in buffers(node, number))
+
+
+# How calls go on over a column that became wider: the types of their accumulators and views.
+
+
+_TEXT = ("CHAR", "VARCHAR")
+_KEEP_VALUES = frozenset({"ARRAY_AGG", "COLLECT", "FIRST_VALUE", "LAG", "LAST_VALUE", "LISTAGG", "MAX", "MIN"})
+"""Functions whose accumulators and views have values of their column. JSON has text that was made of these."""
+
+
+@dataclass(frozen=True)
+class ViewTypes:
+    """The wider type of the keys of a view's map, or of its values.
+
+    Attributes:
+        as_keys: Whether it is the type of keys.
+    """
+
+    type: Serializer
+    as_keys: bool
+
+
+def wider_argument(pair: Pair, number: int, source: int) -> LogicalType | None:
+    """Return the type of the column of a call that stays, where it is wider and the call keeps values of it.
+
+    LISTAGG has text of any length.
+
+    Args:
+        pair: The nodes.
+        number: A call of the new node.
+        source: That of the old node which it was.
+    """
+    call = aggregate_calls(pair.new)[number]
+    if not is_built_in(call) or function_of(call) not in _KEEP_VALUES or is_known_call(pair.new, number):
+        return None
+    found = wider_type(pair, number, source)
+    return None if found is None or (function_of(call) == "LISTAGG" and found.kind not in _TEXT) else found
+
+
+def wider_views(pair: Pair, views: Sequence[int | None]) -> dict[str, ViewTypes]:
+    """Return the types that become wider in states of views, by the names that these have.
+
+    Args:
+        pair: The nodes, and which call is which.
+        views: `kept_views`.
+    """
+    found: dict[str, ViewTypes] = {}
+    for calls, view in zip(distinct_views(pair.new), views, strict=True):
+        seen = None if view is None else wider_seen(pair, calls[0])
+        if seen is not None:
+            found[f"distinctAcc_{view}"] = ViewTypes(external(seen), as_keys=True)
+    for number, source in enumerate(pair.kept or ()):
+        if source is None or wider_argument(pair, number, source) is None:
+            continue
+        for old, new in zip(_views(pair.old, source), _views(pair.new, number), strict=True):
+            if old.map_key is not None and new.map_key is not None and old.map_key != new.map_key:
+                found[old.name] = ViewTypes(new.map_key.serializer, as_keys=True)
+            elif old.value.serializer != new.value.serializer:
+                found[old.name] = ViewTypes(new.value.serializer, as_keys=False)
+    return found
+
+
+def _views(node: PlanNode, number: int) -> Iterator[NodeState]:
+    call = aggregate_calls(node)[number]
+    yield from views_of_call(node, Record((), ()), number, call, taken_back=retracts(node, number, call))

@@ -42,14 +42,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stateproc.query_plans.aggregate_views import call_columns, distinct_views
+from stateproc.query_plans.aggregate_views import distinct_views
 from stateproc.query_plans.call_buffers import buffer_types, call_text
 from stateproc.query_plans.node_rules import (
     PANES,
     accumulator_names,
     aggregate_calls,
+    call_columns,
     call_name,
     function_of,
+    group_accumulators,
     is_built_in,
     over_arguments,
     window_millis,
@@ -103,18 +105,11 @@ _BIGINT, _INT = LogicalType("BIGINT"), LogicalType("INTEGER")
 
 def group_states(node: PlanNode) -> Iterable[NodeState]:
     """Return the states of an aggregate over groups. Raises UnsupportedSnapshot for a call that is not filled."""
-    retracted = node.items("aggCallNeedRetractions")
-    names = accumulator_names(
-        node,
-        node.items("aggCalls"),
-        call_columns(node)[0],
-        retracted=retracted,
-        count_rows=node.at("needRetraction") is True and node.at("indexOfCountStar") in (None, -1),
-    )
+    retracted, names = node.items("aggCallNeedRetractions"), group_accumulators(node)
     key = input_columns(node, node.items("grouping"))
     yield NodeState("accState", key, _accumulators(node, key, names, [one is True for one in retracted]))
     for index, call in enumerate(node.items("aggCalls")):
-        yield from _views_of(node, key, index, call, taken_back=index < len(retracted) and retracted[index] is True)
+        yield from views_of_call(node, key, index, call, taken_back=index < len(retracted) and retracted[index] is True)
     taken_back = node.at("needRetraction") is True
     for index, calls in enumerate(distinct_views(node)):
         yield from _view(node, key, index, calls, counted=taken_back, from_rows=taken_back)
@@ -137,7 +132,6 @@ def _of_windows(
     """Return the states of an aggregate over windows.
 
     Args:
-        node: The node.
         windows: Returns its windows, whose columns are beside these.
         counts_seen: Whether DISTINCT keeps how often it has seen a value.
     """
@@ -210,7 +204,7 @@ def over_states(node: PlanNode, key: Record) -> Iterable[NodeState]:
     names = accumulator_names(node, calls, over_arguments(node), retracted=retracted, count_rows=taken_back)
     yield NodeState("accState", key, _accumulators(node, key, names, retracted))
     for index, call in enumerate(calls):
-        yield from _views_of(node, key, index, call, taken_back=taken_back)
+        yield from views_of_call(node, key, index, call, taken_back=taken_back)
     for index, numbers in enumerate(distinct_views(node)):
         if taken_back and len(numbers) > 1:
             text = call_text(node, calls[numbers[0]])
@@ -316,7 +310,6 @@ class _Row:
     """An accumulator that is a row.
 
     Attributes:
-        type: Its type.
         value: The field whose column is called as the call is.
         initial: As of a Record, by the names of fields.
         orders: The field of the time of that value → what it is where that is null.
@@ -416,8 +409,8 @@ def _retracting(name: str, fields: Mapping[str, LogicalType]) -> LogicalType:
     return _structured(f"{name}WithRetractAggFunction${name}WithRetractAccumulator", fields)
 
 
-def _views_of(node: PlanNode, key: Record, index: int, call: Any, *, taken_back: bool) -> Iterable[NodeState]:
-    """Return the states of what a call keeps of many rows."""
+def views_of_call(node: PlanNode, key: Record, index: int, call: Any, *, taken_back: bool) -> Iterable[NodeState]:
+    """Return the states of what a call, of this number, keeps of many rows, apart from what DISTINCT has seen."""
     function, prefix = function_of(call), f"agg{index}$"
     if function == "COLLECT" or (taken_back and function in _EXTREMES):
         type_ = replace(_argument(node, call), nullable=False)
@@ -477,8 +470,6 @@ def _view(
     """Return the states of what DISTINCT has seen of a column.
 
     Args:
-        node: The node.
-        key: Its key.
         index: The number of the view.
         calls: The calls that read it, by their numbers.
         counted: Whether it says how often each of them has seen a value, and not only that it has.
@@ -509,8 +500,3 @@ def row_of_call(node: PlanNode, call: Any, *, taken_back: bool) -> LogicalType |
     """Return the type of a call's accumulator if it is a row. Raises UnsupportedSnapshot for one that is not known."""
     row = _row(node, call, taken_back=taken_back)
     return None if row is None else row.type
-
-
-def views_of_call(node: PlanNode, key: Record, index: int, call: Any, *, taken_back: bool) -> Iterable[NodeState]:
-    """Return the states of what a call, of this number, keeps of many rows, apart from what DISTINCT has seen."""
-    return _views_of(node, key, index, call, taken_back=taken_back)

@@ -16,11 +16,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from stateproc.errors import InvalidOption
-from stateproc.query_plans.node_rules import aggregate_calls
+from stateproc.query_plans.node_rules import aggregate_calls, call_columns
 from stateproc.query_plans.plan_comparison import goes_on
-from stateproc.query_plans.plan_file import PlanNode, row_type_names, row_type_types
+from stateproc.query_plans.plan_file import PlanNode
 from stateproc.query_plans.plan_matching import Pair
-from stateproc.readers.state_names import Names
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.type_text import parse_sql_type
 
@@ -48,22 +47,10 @@ def renumbered(names: Collection[str], numbers: Mapping[int, int]) -> dict[str, 
     return {name: to for name, to in made.items() if to != name}
 
 
-def call_columns(node: PlanNode) -> tuple[Names, list[Any]]:
-    """Return the names and the types of what the calls are over; in two phases what the first reads.
-
-    OVER has constants after the columns.
-    """
-    local = node.at("localAggInputRowType")
-    own = node.sources[0].attributes.get("outputType") if local is None else local
-    constants = [one if isinstance(one, dict) else {} for one in node.items("overSpec", "constants")]
-    names = (*row_type_names(own), *(str(one.get("value")) for one in constants))
-    return names, [*row_type_types(own), *(one.get("type") for one in constants)]
-
-
 def distinct_views(node: PlanNode) -> list[list[int]]:
     """Return the calls of each view, by their numbers in `aggregate_calls`."""
-    found: dict[tuple[str, ...], list[int]] = {}
-    names = tuple(map(str, range(len(call_columns(node)[0]))))
+    found: dict[tuple[int, ...], list[int]] = {}
+    names = range(len(call_columns(node)[0]))
     for number, call in enumerate(aggregate_calls(node)):
         columns = node.chosen(names, call.get("argList") or [])
         if call.get("distinct") is True and columns:

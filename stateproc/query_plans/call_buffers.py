@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from stateproc.errors import InvalidOption
-from stateproc.query_plans.aggregate_views import call_columns
-from stateproc.query_plans.node_rules import aggregate_calls, buffer_names, function_of, is_built_in, retracts
+from stateproc.query_plans.node_rules import (
+    aggregate_calls,
+    buffer_names,
+    call_columns,
+    function_of,
+    is_built_in,
+    retracts,
+)
 from stateproc.query_plans.plan_file import PlanNode
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.type_text import parse_sql_type
@@ -39,8 +45,6 @@ def buffer_types(node: PlanNode, call: Any, *, retracts: bool = False) -> list[L
     """Return the types of the buffers of a call of COUNT, SUM, SUM0, MIN, MAX or AVG.
 
     Args:
-        node: The node.
-        call: The call.
         retracts: Whether rows may be taken back: SUM counts them, too.
 
     Raises:

@@ -15,7 +15,14 @@ from typing import Any
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.operator_names.uid_hashes import OF_CONNECTORS, SINK_TRANSFORMATION, TRANSFORMATIONS, sink_uids
 from stateproc.query_plans.over_aggregates import OVER, is_bounded, over_calls
-from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, invalid_plan, row_type_names, unique_names
+from stateproc.query_plans.plan_file import (
+    CompiledPlan,
+    PlanNode,
+    invalid_plan,
+    row_type_names,
+    row_type_types,
+    unique_names,
+)
 from stateproc.readers.state_names import Names, OperatorNames, Pair, StateNames, WindowNames
 
 # Names of the fields of an accumulator row.
@@ -76,6 +83,18 @@ def accumulator_names(
         names.append(ROW_COUNT)
     names += ["distinct_" + "_".join(columns) for columns in distinct]
     return unique_names(names)
+
+
+def call_columns(node: PlanNode) -> tuple[Names, list[Any]]:
+    """Return the names and the types of what the calls are over; in two phases what the first reads.
+
+    OVER has constants after the columns.
+    """
+    local = node.at("localAggInputRowType")
+    own = node.sources[0].attributes.get("outputType") if local is None else local
+    constants = [one if isinstance(one, dict) else {} for one in node.items("overSpec", "constants")]
+    names = (*row_type_names(own), *(str(one.get("value")) for one in constants))
+    return names, [*row_type_types(own), *(one.get("type") for one in constants)]
 
 
 def aggregate_calls(node: PlanNode) -> list[Any]:
@@ -230,16 +249,20 @@ def _names(
 # --- aggregates ------------------------------------------------------------------------------------------
 
 
-def _group_aggregate(node: PlanNode) -> OperatorNames:
-    arguments = node.at("localAggInputRowType")
-    accumulator = accumulator_names(
+def group_accumulators(node: PlanNode) -> Names:
+    """Return the names of the accumulators of an aggregate over groups."""
+    return accumulator_names(
         node,
         node.items("aggCalls"),
-        node.input() if arguments is None else row_type_names(arguments),
+        call_columns(node)[0],
         retracted=node.items("aggCallNeedRetractions"),
         count_rows=node.at("needRetraction") is True and node.at("indexOfCountStar") in (None, -1),
     )
-    return _names(node, node.picked(node.input(), "grouping"), states={"accState": (accumulator,)})
+
+
+def _group_aggregate(node: PlanNode) -> OperatorNames:
+    key = node.picked(node.input(), "grouping")
+    return _names(node, key, states={"accState": (group_accumulators(node),)})
 
 
 def _incremental_aggregate(node: PlanNode) -> OperatorNames:
@@ -247,11 +270,11 @@ def _incremental_aggregate(node: PlanNode) -> OperatorNames:
 
 
 def _window_aggregate(node: PlanNode) -> OperatorNames:
-    arguments, calls = node.at("localAggInputRowType"), node.items("aggCalls")
+    calls = node.items("aggCalls")
     accumulator = accumulator_names(
         node,
         calls,
-        node.input() if arguments is None else row_type_names(arguments),
+        call_columns(node)[0],
         retracted=[node.at("needRetraction") is True] * len(calls),
         count_rows=len(aggregate_calls(node)) > len(calls),
     )
@@ -335,26 +358,40 @@ def _multi_join(node: PlanNode) -> OperatorNames:
     It is a unique key of the input, or the whole row; of all inputs but the first it is a part of a larger key, whose
     other part is what the input is joined by, or it is left out where the joined columns contain it.
     """
-    properties = node.items("inputProperties")
-    distribution = properties[0].get("requiredDistribution") if properties and isinstance(properties[0], dict) else None
-    key = (node.chosen(node.input(), distribution.get("keys") if isinstance(distribution, dict) else None),)
-    unique_keys, states = node.items("inputUniqueKeys"), []
-    for index in range(len(node.sources)):
-        rows, pairs = node.input(index), node.items("joinAttributeMap", str(index))
-        columns = node.chosen(rows, [pair.get("rightFieldIndex") if isinstance(pair, dict) else None for pair in pairs])
-        joined = tuple(dict.fromkeys(columns))
-        keys = unique_keys[index] if index < len(unique_keys) else []
-        unique = [node.chosen(rows, item) for item in (keys if isinstance(keys, list) else [])]
-        one = min(unique, key=len) if unique else rows
-        if index == 0:
-            names = StateNames(key, (one,), (rows,))
-        elif any(set(item) <= set(joined) for item in unique):
-            names = StateNames(key, (joined,), (rows,))
+    key, states = (node.chosen(node.input(), multi_join_key(node)),), []
+    for index, (joined, own, is_unique) in enumerate(multi_join_keys(node)):
+        rows = node.input(index)
+        if index and own:
+            parts = ("join_key", "unique_key" if is_unique else "record")
+            names = StateNames(key, (parts,), (rows,), user_key_parts=((), node.chosen(rows, [*own])))
         else:
-            parts = ("join_key", "unique_key" if unique else "record")
-            names = StateNames(key, (parts,), (rows,), user_key_parts=((), one))
+            names = StateNames(key, (node.chosen(rows, [*joined, *own]),), (rows,))
         states.append((f"multi-join-input-{index}", names))
     return OperatorNames(node.label, tuple(states), StateNames(key))
+
+
+def multi_join_key(node: PlanNode) -> Any:
+    """Return the positions of the columns of a multi-join's key in its first input."""
+    properties = node.items("inputProperties")
+    distribution = properties[0].get("requiredDistribution") if properties and isinstance(properties[0], dict) else None
+    return distribution.get("keys") if isinstance(distribution, dict) else None
+
+
+def multi_join_keys(node: PlanNode) -> Iterator[tuple[Sequence[int], Sequence[int], bool]]:
+    """Yield by which columns a multi-join finds the rows of each input below its key, by their positions.
+
+    They are those that the input is joined by, none of the first; a unique key, or all of its columns where it has no
+    unique key, as is said beside, and nothing where the former contain one.
+    """
+    unique_keys = node.items("inputUniqueKeys")
+    for index in range(len(node.sources)):
+        pairs, columns = node.items("joinAttributeMap", str(index)), range(len(node.input(index)))
+        joined = node.chosen(columns, [one.get("rightFieldIndex") if isinstance(one, dict) else None for one in pairs])
+        keys = unique_keys[index] if index < len(unique_keys) and isinstance(unique_keys[index], list) else []
+        unique = [node.chosen(columns, item) for item in keys]
+        is_contained = index > 0 and any(set(item) <= set(joined) for item in unique)
+        own = () if is_contained else min(unique, key=len, default=columns)
+        yield list(dict.fromkeys(joined)) if index else (), own, bool(unique)
 
 
 def _interval_join(node: PlanNode) -> OperatorNames:
@@ -517,7 +554,6 @@ def query_names(plan: CompiledPlan, operator_ids: Collection[str]) -> QueryNames
     """Find the operators of a snapshot that a plan describes, and the names for their states.
 
     Args:
-        plan: The plan.
         operator_ids: The ids of the snapshot's operators.
 
     Raises:

@@ -7,17 +7,58 @@
     TopN, LIMIT           Top1-Rank-State: the first row; data-state-with-append: rows by their sort key, in lists
     join                  left-records, right-records, see below
     sink                  values: the rows of each primary key, in a list; the last one is that of the sink's table
-    OVER                  see over_states
-    interval join         see timed_joins
-    temporal join         see timed_joins
+    OVER, joins by time   see below
 
 The rows of a join's input are a value where the join's key contains a unique key of the input, values of a map where
 the input has another unique key, else keys of a map with the number of their occurrences. Where a row is emitted
 without a partner, too (LEFT, RIGHT, FULL, semi and anti joins), the number of its partners is beside it, in a tuple.
 
+An aggregate of OVER:
+
+    accState               the accumulators, with the views of aggregate_states. Where rows leave the frame they are
+                           those of an aggregate over rows that may be taken back
+    inputState             a map: times in milliseconds → the rows of each time as they came, in a list: those that wait
+                           for the watermark, and where rows leave the frame those that are in it
+    lastTriggeringTsState  the last time that was computed
+    processedCountState    how many rows are in a frame of a number of rows
+    smallestTSState        the first time of its rows, where they are in the order of processing time
+    cleanupTsState         when the state of a key is dropped: one and a half times as long after a row as a frame of a
+                           time is long, and a millisecond
+
+    frame                     by                states
+    from the first row on     row time          accState, inputState with the rows that wait
+                              processing time   accState
+    a number of rows          row time          accState, inputState, lastTriggeringTsState, processedCountState
+                              processing time   accState, inputState, processedCountState, smallestTSState
+    a time                    row time          accState, inputState, lastTriggeringTsState, cleanupTsState
+                              processing time   accState, inputState, cleanupTsState
+
+Its timers: by row time one at the time of each row that waits, or, in Flink 1 for frames from the first row on, one of
+each key at the next watermark; and one at cleanupTsState. A job with table.exec.state.ttl has also the state of a
+cleanup time, which begins anew.
+
+Joins by time:
+
+    interval join    IntervalJoinLeftCache, IntervalJoinRightCache: maps, times in milliseconds → the rows of each time
+                     as they came, in a list, each with whether it was emitted with a partner, in a tuple
+                     IntervalJoinRightTimerState, IntervalJoinLeftTimerState: when the rows of the left, and of the
+                     right input are looked through next for those that get no partner any more
+    temporal join    left: a map, numbers as rows came → the rows that wait for the watermark
+                     right: a map, times in milliseconds → the version that begins then
+                     next-index: the number of the next row
+                     timer: the first time of the rows that wait
+
+Rows of a temporal join have their RowKind, of the right input -D for a key that has no version from then on. A row of
+the right input that waits has part in the timer if it came when there was none, or a later one; the next timer is that
+of rows of the left input alone. So the order in which rows come decides when versions are dropped, not what is joined.
+
+A row of an interval join is dropped, of outer joins emitted without a partner, when the time of the operator is more
+than its bounds later, at a timer a millisecond after that. What table.exec.interval-join.min-cleanup-interval adds to
+that time, as earlier releases do unasked, only begins with the timers after these.
+
 Sources: GroupAggFunction, DeduplicateFunctionBase, FastTop1Function, AppendOnlyTopNFunction, JoinRecordStateViews,
-OuterJoinRecordStateViews and SinkUpsertMaterializer of org.apache.flink.table.runtime.operators;
-JoinUtil.analyzeJoinInput, StreamExecSink.
+OuterJoinRecordStateViews, SinkUpsertMaterializer, TimeIntervalJoin, TemporalRowTimeJoinOperator and the functions of
+OVER, of org.apache.flink.table.runtime.operators; JoinUtil.analyzeJoinInput, StreamExecSink, StreamExecOverAggregate.
 """
 
 from __future__ import annotations
@@ -27,12 +68,20 @@ from dataclasses import replace
 
 from stateproc import types
 from stateproc.errors import UnsupportedSnapshot, not_found
-from stateproc.query_plans.aggregate_states import group_states, group_window_states, window_states
+from stateproc.query_plans.aggregate_states import group_states, group_window_states, over_states, window_states
+from stateproc.query_plans.call_buffers import buffer_starts
 from stateproc.query_plans.join_types import OUTER
 from stateproc.query_plans.node_definitions import SIDES, TEMPORAL_JOIN, is_on
-from stateproc.query_plans.node_rules import NODE_RULES, node_uids
-from stateproc.query_plans.over_aggregates import OVER
-from stateproc.query_plans.over_states import frame_states
+from stateproc.query_plans.node_rules import NODE_RULES, aggregate_calls, counts_rows, node_uids
+from stateproc.query_plans.over_aggregates import (
+    OVER,
+    is_bounded,
+    over_groups,
+    over_order,
+    over_time,
+    preceding,
+    timers_of_over,
+)
 from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, unique_names
 from stateproc.query_plans.plan_tables import SINK, declared_columns, primary_key, sink_columns
 from stateproc.query_plans.rank_order import ADDED_ROWS, FIRST_ROW, NUMBER_OF_ROWS, last_rank, rows_state
@@ -40,14 +89,24 @@ from stateproc.query_plans.row_conversion import column_type
 from stateproc.query_plans.split_distinct import without_split
 from stateproc.query_plans.state_parts import (
     ASSOCIATIONS,
+    CLEANUP,
     COUNT,
+    EARLIEST,
+    LAST,
+    NEXT,
+    NUMBER,
     ROWS,
+    TIMER,
     Always,
+    AsOf,
     Column,
+    Frame,
     NodeState,
     Pair,
     Part,
     Record,
+    Rows,
+    Waiting,
     Windows,
     beside,
     input_rows,
@@ -55,8 +114,14 @@ from stateproc.query_plans.state_parts import (
     picked,
     unsupported,
 )
-from stateproc.query_plans.time_bounds import INTERVAL_JOIN
-from stateproc.query_plans.timed_joins import interval_states, temporal_states
+from stateproc.query_plans.time_bounds import INTERVAL_JOIN, time_bounds
+
+_INDEX, _KIND = "index", "row_kind"
+"""Columns of a temporal join: the number of a row of the left input, and the RowKind of rows."""
+_JOINED = "joined"
+"""The field of rows of an interval join that says whether they were emitted with a partner."""
+_BEFORE_SESSIONS = ("1.15", "1.16", "1.17", "1.18", "1.19")
+_ASYNC = "table.exec.async-state.enabled"
 
 
 def node_states(plan: CompiledPlan, uid: str) -> tuple[NodeState, ...]:
@@ -102,11 +167,6 @@ def _stateful(node: PlanNode) -> str | None:
     rule = NODE_RULES.get(node.kind)
     keeps_rows = node.kind != SINK or node.at("requireUpsertMaterialize") is True
     return rule.transformation if rule is not None and keeps_rows else None
-
-
-_BY_TIME = (window_states, group_window_states, frame_states, interval_states, temporal_states)
-_BEFORE_SESSIONS = ("1.15", "1.16", "1.17", "1.18", "1.19")
-_ASYNC = "table.exec.async-state.enabled"
 
 
 def time_to_live(node: PlanNode, index: int) -> bool | None:
@@ -197,6 +257,85 @@ def _sink(node: PlanNode) -> Iterable[NodeState]:
     )
 
 
+def frame_states(node: PlanNode) -> Iterable[NodeState]:
+    """Return the states of an aggregate of OVER. Raises UnsupportedSnapshot for one that is not filled."""
+    time, rows = over_time(node), input_rows(node)
+    if time is None or len(over_groups(node)) != 1:
+        raise unsupported(node, "OVER is filled in the order of row time or of processing time")
+    key = picked(node, rows, node.items("overSpec", "partition", "fields"))
+    yield from over_states(node, key)
+    by_row_time, bounded = time == "ROWTIME", is_bounded(node)
+    if not by_row_time and not bounded:
+        return
+    (column,) = node.chosen(rows.columns, over_order(node)[:1])
+    frame = _frame(node, beside(key, str(column)), by_row_time=by_row_time)
+    array = beside(Record((*rows.columns, frame.column), ()), ROWS)
+    yield NodeState("inputState", key, Rows(array, rows), Column(frame.column, types.LONG), frame=frame)
+    derived = {"lastTriggeringTsState": LAST} if bounded and by_row_time else {}
+    if frame.rows is not None:
+        derived["processedCountState"] = NUMBER
+        derived |= {} if by_row_time else {"smallestTSState": EARLIEST}
+    elif frame.millis is not None:
+        derived["cleanupTsState"] = CLEANUP
+    for name, of in derived.items():
+        yield NodeState(name, key, Column(of, types.LONG), is_derived=True)
+
+
+def _frame(node: PlanNode, column: str, *, by_row_time: bool) -> Frame:
+    """Return which rows are kept. Raises UnsupportedSnapshot for a frame that Flink does not have."""
+    (group,) = over_groups(node)
+    if not is_bounded(node):
+        return Frame(column, "accState", by_row_time, one_timer=timers_of_over(node) == 1)
+    before, is_rows = preceding(node), group.get("isRows") is True
+    if before is None:
+        raise unsupported(node, "the bounds of its frame are no numbers of rows, or days, hours, minutes and seconds")
+    starts = zip(buffer_starts(node), aggregate_calls(node), strict=False)
+    count = next(start for start, call in starts if counts_rows(call))  # Frames that rows leave have such a call.
+    rows, millis = (before + 1, None) if is_rows else (None, before)
+    return Frame(column, "accState", by_row_time, rows, millis, count)
+
+
+def interval_states(node: PlanNode) -> Iterable[NodeState]:
+    """Return the states of an interval join. Raises UnsupportedSnapshot for one that is not filled."""
+    spec, bounds = ("intervalJoinSpec", "joinSpec"), time_bounds(node)
+    kind = node.at(*spec, "joinType")
+    if bounds is None or not isinstance(kind, str) or kind not in OUTER:
+        raise unsupported(node, f"a join of the type {kind!r}, with these bounds")
+    by_row_time = node.at("intervalJoinSpec", "windowBounds", "isEventTime") is True
+    timers = []
+    for index, (side, reach) in enumerate(zip(SIDES, (-bounds[0], bounds[1]), strict=True)):
+        rows, key = input_rows(node, index), join_key(node, index, *spec)
+        at = node.at("intervalJoinSpec", "windowBounds", f"{side}TimeIndex")
+        (time,) = node.chosen(rows.columns, [at])
+        waiting = Waiting(beside(key, str(time)), by_row_time, f"{side}_timer", reach, reach + 1)
+        joined: Column | Always = Always(False, types.BOOLEAN)
+        if OUTER[kind][index]:
+            joined = Column(beside(rows, _JOINED), types.BOOLEAN)
+        array = Rows(beside(Record((*rows.columns, waiting.column), ()), ROWS), rows, joined)
+        name = f"IntervalJoin{side.capitalize()}Cache"
+        yield NodeState(name, key, array, Column(waiting.column, types.LONG), waiting=waiting)
+        timers.append((waiting.timer, key))
+    # What says when rows of the left input are looked through is called by the other one.
+    for other, (timer, key) in zip(("Right", "Left"), timers, strict=True):
+        yield NodeState(f"IntervalJoin{other}TimerState", key, Column(timer, types.LONG), is_derived=True)
+
+
+def temporal_states(node: PlanNode) -> Iterable[NodeState]:
+    """Return the states of a temporal join. Raises UnsupportedSnapshot for one by processing time."""
+    key = join_key(node, 0, "joinSpec")
+    for index, side in enumerate(SIDES):
+        rows, at = input_rows(node, index), node.at(f"{side}TimeAttributeIndex")
+        if at in (None, -1):
+            raise unsupported(node, "a temporal join by processing time")
+        (name,) = node.chosen(rows.columns, [at])
+        time = Column(str(name), types.LONG, is_time=True)
+        number = time if index else Column(beside(rows, _INDEX), types.LONG, least=0)
+        rows = replace(rows, kind=beside(rows, _KIND))
+        yield NodeState(side, join_key(node, index, "joinSpec"), rows, number, as_of=AsOf(time, bool(index)))
+    for state, column in (("next-index", NEXT), ("timer", TIMER)):
+        yield NodeState(state, key, Column(column, types.LONG), is_derived=True)
+
+
 _STATES: Mapping[str, Callable[[PlanNode], Iterable[NodeState]]] = {
     "stream-exec-group-aggregate": group_states,
     "stream-exec-global-group-aggregate": group_states,
@@ -215,3 +354,5 @@ _STATES: Mapping[str, Callable[[PlanNode], Iterable[NodeState]]] = {
     OVER: frame_states,
 }
 """Type of node → its states."""
+_BY_TIME = (window_states, group_window_states, frame_states, interval_states, temporal_states)
+"""What keeps states as long as windows and frames need them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from stateproc.query_plans.plan_file import PlanNode, row_type_types
+from stateproc.query_plans.plan_file import PlanNode
 
 OVER = "stream-exec-over-aggregate"
 TIMERS_OPTION = "unboundedOverVersion"
@@ -88,7 +88,4 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 def over_time(node: PlanNode) -> str | None:
     """Return by which time of rows an aggregate of OVER is ordered, ROWTIME or PROCTIME; None for another column."""
-    types = row_type_types(node.sources[0].attributes.get("outputType")) if node.sources else []
-    first = [at for at in over_order(node)[:1] if isinstance(types, list) and type(at) is int and 0 <= at < len(types)]
-    found = [types[at] for at in first]
-    return found[0].get("kind") if found and isinstance(found[0], dict) else None
+    return node.time_at(next(iter(over_order(node)), None))

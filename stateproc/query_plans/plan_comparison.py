@@ -51,7 +51,6 @@ def comparable(plan: CompiledPlan, *, types: bool) -> CompiledPlan:
     Nodes whose columns are not traced stay as they are.
 
     Args:
-        plan: The plan.
         types: Whether types that differ by their width are the same, too; of nodes that are not traced neither those
             of their inputs.
     """
@@ -103,7 +102,8 @@ def _row(written: str, wide: bool) -> dict[str, Any]:
 
 def _wide(name: str, value: Any) -> Any:
     if isinstance(value, dict):
-        if _only_widens(value):
+        # A cast that gives the values of its operand, in a type that is as wide or wider.
+        if value.get("kind") == "CALL" and "CAST" in str(value.get("internalName")) and _keeps_all(value):
             return _wide(name, value["operands"][0])
         made = {inner: _wide(inner, one) for inner, one in value.items()}
         if "argList" in value:
@@ -114,11 +114,6 @@ def _wide(name: str, value: Any) -> Any:
     if isinstance(value, list):
         return [_wide("", one) for one in value]
     return _family(value) if isinstance(value, str) and name in _TYPE_NAMES else value
-
-
-def _only_widens(call: dict[str, Any]) -> bool:
-    """Return whether a call gives the values of its operand, in a type that is as wide or wider."""
-    return call.get("kind") == "CALL" and "CAST" in str(call.get("internalName")) and _keeps_all(call)
 
 
 def _writes_whole_number(call: dict[str, Any]) -> bool:

@@ -9,11 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from stateproc.errors import InvalidOption
 from stateproc.readers.state_names import ColumnName, Names
 from stateproc.storage.store import StorePath
+
+_Chosen = TypeVar("_Chosen")
 
 # The error for a plan that cannot be used.
 
@@ -166,8 +168,8 @@ class PlanNode:
         """Return those of ``names`` whose positions are listed at a path."""
         return self.chosen(names, self.items(*path))
 
-    def chosen(self, names: Names, positions: Any) -> Names:
-        """Return the names at the positions of a list."""
+    def chosen(self, names: Sequence[_Chosen], positions: Any) -> tuple[_Chosen, ...]:
+        """Return the names, or what else columns have, at the positions of a list."""
         if not isinstance(positions, list):
             raise self.error(f"positions of columns are {str(positions)[:80]!r}")
         found = []
@@ -176,6 +178,17 @@ class PlanNode:
                 raise self.error(f"it refers to column {position!r} of {len(names)}")
             found.append(names[position])
         return tuple(found)
+
+    def types(self, index: int = 0) -> Any:
+        """Return the types of an input's columns as the plan has them: `row_type_types`."""
+        return row_type_types(self.sources[index].attributes.get("outputType"))
+
+    def time_at(self, position: Any) -> str | None:
+        """Return which time of rows a column of its first input is, ROWTIME or PROCTIME; None of any other column."""
+        types = self.types() if self.sources else None
+        if not isinstance(types, list) or type(position) is not int or not 0 <= position < len(types):
+            return None
+        return types[position].get("kind") if isinstance(types[position], dict) else None
 
     def error(self, problem: str) -> Exception:
         """Return the error for something in this node."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from stateproc.errors import InvalidOption, not_found
 from stateproc.keygroups.operator_ids import operator_id
@@ -16,7 +15,7 @@ from stateproc.query_plans.node_definitions import AGGREGATES, GROUPS, Definitio
 from stateproc.query_plans.node_rules import NODE_RULES, aggregate_calls, function_of, is_built_in, node_uids, retracts
 from stateproc.query_plans.over_aggregates import timers_of_over
 from stateproc.query_plans.plan_comparison import comparable
-from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
+from stateproc.query_plans.plan_file import CompiledPlan, PlanNode
 from stateproc.query_plans.plan_lineage import (
     definitions,
     in_order,
@@ -43,8 +42,6 @@ class Pair:
     """Nodes that hold the same state.
 
     Attributes:
-        old: The node of the old plan.
-        new: The node of the new plan.
         by_table: Whether only their tables are the same: what is before a sink computes something else.
         kept: Of an aggregate with other calls, for each call of the new node that of the old one, None for a new call.
             None where state stays as it is.
@@ -473,17 +470,14 @@ def _given_pair(
         pair = _conversion(one, two, wide)
         if pair is not None:
             return pair
-    if own_definition(one) != own_definition(two) or _input_types(one) != _input_types(two):
+    types = [[node.types(index) for index in range(len(node.sources))] for node in (one, two)]
+    if own_definition(one) != own_definition(two) or types[0] != types[1]:
         raise InvalidOption(
             f"{one.label} ({before}) and {two.label} ({after}) compute something else, or of other columns: the state "
             "of one is not that of the other",
             advice="let the new one start empty (--empty), and its results begin with the restore",
         )
     return Pair(one, two)
-
-
-def _input_types(node: PlanNode) -> list[Any]:
-    return [row_type_types(source.attributes.get("outputType")) for source in node.sources]
 
 
 def node_of_uid(plan: CompiledPlan, uid: str) -> PlanNode:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stateproc.query_plans.plan_file import PlanNode, row_type_types
+from stateproc.query_plans.plan_file import PlanNode
 
 ALL_ROWS, ADDED_ROWS, REPLACED_ROWS = "data-state", "data-state-with-append", "data-state-with-update"
 FIRST_ROW, NUMBER_OF_ROWS = "Top1-Rank-State", "counterState"
@@ -61,7 +61,6 @@ class RowsWithRanks:
     Attributes:
         state: The state that has them.
         becomes: The state that will have them.
-        last: The last rank.
         order: How each column of the sort key is ordered.
         unique: Positions of the columns by which the new state finds rows, in these as they will be.
     """
@@ -219,7 +218,4 @@ def _is_first_by_proctime(node: PlanNode) -> bool:
     fields = node.items("orderBy", "fields")
     if len(fields) != 1 or not isinstance(fields[0], dict) or fields[0].get("isAscending") is not True:
         return False
-    types = row_type_types(node.sources[0].attributes.get("outputType")) if node.sources else []
-    at = fields[0].get("index")
-    type_ = types[at] if isinstance(types, list) and type(at) is int and 0 <= at < len(types) else None
-    return isinstance(type_, dict) and type_.get("kind") == "PROCTIME"
+    return node.time_at(fields[0].get("index")) == "PROCTIME"

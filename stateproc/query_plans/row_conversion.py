@@ -27,7 +27,7 @@ from stateproc.query_plans.plan_comparison import (
     unique_columns,
     unique_keys,
 )
-from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
+from stateproc.query_plans.plan_file import CompiledPlan, PlanNode
 from stateproc.query_plans.plan_lineage import (
     definitions,
     nearest_stateful,
@@ -75,7 +75,6 @@ class NewColumn:
 
     Attributes:
         name: Its name in the new plan.
-        type: Its type.
         expression: Its value in rows from before, in SQL over their columns; None for null.
     """
 
@@ -306,7 +305,7 @@ def _names(node: PlanNode, side: int) -> tuple[str, ...]:
 
 def _types(node: PlanNode, side: int) -> list[Any]:
     """Return the types of these columns. Raises InvalidOption for a plan that is not as Flink writes it."""
-    types = row_type_types(node.sources[side].attributes.get("outputType"))
+    types = node.types(side)
     if not isinstance(types, list) or len(types) < len(node.input(side)):
         raise node.error(f"its input {side} has no type for each column")
     if node.kind != SINK:
@@ -325,7 +324,11 @@ def _kept_column(new: NewQuery, pair: Pair, side: int, was: int, at: int) -> int
     if is_same(old, to):
         return was
     if not goes_on(old, to):
-        raise _not_wider(new, pair, name, old, to)
+        uid = new.uid(pair.new)
+        raise InvalidOption(
+            f"{pair.new.label} ({uid}): {name} was {old.sql} and is {to.sql}, which does not have all of its values",
+            advice=f"give it a type that is as wide, or let the operator begin without state: --empty {uid}",
+        )
     return WiderColumn(was, to, f"{name}: {old.sql} → {to.sql}")
 
 
@@ -370,14 +373,6 @@ def _check_found(new: NewQuery, pair: Pair, name: str, old: LogicalType, to: Log
             f"{to.sql}: Flink finds nothing by a value of another type",
             advice=f"keep the type of {name}, or let the operator begin without state: --empty {new.uid(pair.new)}",
         )
-
-
-def _not_wider(new: NewQuery, pair: Pair, name: str, old: LogicalType, to: LogicalType) -> InvalidOption:
-    uid = new.uid(pair.new)
-    return InvalidOption(
-        f"{pair.new.label} ({uid}): {name} was {old.sql} and is {to.sql}, which does not have all of its values",
-        advice=f"give it a type that is as wide, or let the operator begin without state: --empty {uid}",
-    )
 
 
 def column_type(node: PlanNode, name: str, written: Any) -> LogicalType:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from stateproc import types
 from stateproc.errors import UnsupportedSnapshot
 from stateproc.query_plans.node_definitions import SIDES
-from stateproc.query_plans.plan_file import PlanNode, row_type_types, unique_names
+from stateproc.query_plans.plan_file import PlanNode, unique_names
 from stateproc.query_plans.row_conversion import column_type
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.runtime.streaming import TimeWindow
@@ -40,7 +40,6 @@ class Record:
 
     Attributes:
         columns: The columns that it is made of.
-        types: Their types.
         initial: The columns in which another value stands for null: accumulators that begin with it, and stay null
             otherwise. That value: 0, the delimiter of LISTAGG, or an array without elements.
         orders: The fields that say when another field came, which no column gives: 0, or this number where it is null.
@@ -229,7 +228,6 @@ class NodeState:
     """A state that the operator of a node declares.
 
     Attributes:
-        name: Its name.
         key: The key, of the columns of the rows that fill this state.
         value: The value; of a map an entry's.
         map_key: The key of an entry; None of a value state.
@@ -378,7 +376,6 @@ class Waiting:
     """Which rows a join by time keeps.
 
     Attributes:
-        column: The column of the times of rows.
         by_row_time: Whether it is the watermark that says which rows are dropped, and not the clock.
         timer: The column of `NodeState.is_derived` with the time of a key's timer.
         reach: How long after its time a row may have a partner, in milliseconds.
@@ -397,7 +394,6 @@ class AsOf:
     """Which rows a temporal join keeps.
 
     Attributes:
-        time: The time of rows.
         are_versions: Whether they are versions: of each key the last one up to the watermark is kept, too.
     """
 
@@ -422,8 +418,7 @@ def unsupported(node: PlanNode, why: str) -> UnsupportedSnapshot:
 
 def input_rows(node: PlanNode, index: int = 0) -> Record:
     """Return the rows that a node reads."""
-    names = node.input(index)
-    return _record(node, names, row_type_types(node.sources[index].attributes.get("outputType")))
+    return _record(node, node.input(index), node.types(index))
 
 
 def _record(node: PlanNode, names: Sequence[str], written: Sequence[Any]) -> Record:
@@ -434,7 +429,7 @@ def _record(node: PlanNode, names: Sequence[str], written: Sequence[Any]) -> Rec
 def input_columns(node: PlanNode, positions: Any) -> Record:
     """Return those columns of the rows that a node reads whose positions are listed; others may be of any type."""
     names = node.input()
-    written = row_type_types(node.sources[0].attributes.get("outputType"))
+    written = node.types()
     chosen = node.chosen(names, positions)
     if not isinstance(written, list) or len(written) < len(names):
         raise node.error("its input has no type for each column")
@@ -454,7 +449,6 @@ def join_key(node: PlanNode, index: int, *spec: str) -> Record:
     What is NOT NULL there may be null on the right: rows of both have the operator's key, and its serializer.
 
     Args:
-        node: The node.
         index: The number of the input.
         spec: Where the node says by which columns it joins.
     """

@@ -30,16 +30,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from stateproc import types
 from stateproc.errors import InvalidOption, UnsupportedSnapshot
-from stateproc.query_plans.accumulator_types import FieldTypes, accumulator_types, of_state, view_types
+from stateproc.query_plans.accumulator_types import FieldTypes, StateTypes, accumulator_types, of_state, view_types
 from stateproc.query_plans.node_definitions import SIDES, TEMPORAL_JOIN
-from stateproc.query_plans.node_rules import aggregate_calls, node_uids
+from stateproc.query_plans.node_rules import aggregate_calls, multi_join_key, multi_join_keys, node_uids
 from stateproc.query_plans.node_states import node_states, time_to_live
 from stateproc.query_plans.over_aggregates import OVER, is_bounded, over_groups, over_order, over_time
-from stateproc.query_plans.plan_file import CompiledPlan, PlanNode, row_type_types
+from stateproc.query_plans.plan_file import CompiledPlan, PlanNode
 from stateproc.query_plans.plan_tables import SINK, primary_key, sink_columns
 from stateproc.query_plans.row_conversion import column_type
 from stateproc.query_plans.state_parts import Record, input_columns, input_rows, picked, unsupported
@@ -57,40 +57,10 @@ USER_TIMERS, WINDOW_TIMERS = "user-timers", "window-timers"
 
 
 @dataclass(frozen=True)
-class StateTypes:
-    """A state that an operator registers.
-
-    Attributes:
-        name: Its name.
-        value: The value; of a list an element, of a map an entry's. None of a row of which not all fields are known.
-        map_key: The key of an entry; None but of a map.
-        is_list: Whether it is a list.
-        namespace: Its namespace.
-        ttl: Whether it has a time to live; None where the plan does not say.
-        fields: The types of the fields of a row with some that the plan does not say.
-    """
-
-    name: str
-    value: Serializer | None
-    map_key: Serializer | None = None
-    is_list: bool = False
-    namespace: Serializer = NO_NAMESPACE
-    ttl: bool | None = False
-    fields: FieldTypes = ()
-
-    @property
-    def kind(self) -> str:
-        """What Flink calls it."""
-        return "list" if self.is_list else "value" if self.map_key is None else "map"
-
-
-@dataclass(frozen=True)
 class OperatorTypes:
     """The keyed state of an operator.
 
     Attributes:
-        key: Its key.
-        states: Its states.
         timers: What its timers are called → their namespace.
         may_have: The names of states that it has only if there is a time to live, which its plan does not contain.
         others: Whether it may have states that the plan does not contain, of functions of the user.
@@ -125,9 +95,7 @@ def operator_types(plan: CompiledPlan, uid: str) -> OperatorTypes:
     slices = states[0].slices
     namespace = NO_NAMESPACE if slices is None else slices.namespace.serializer
     found = [
-        StateTypes(
-            **vars(of_state(state)), namespace=NO_NAMESPACE if state.name == _MERGED else namespace, ttl=state.ttl
-        )
+        replace(of_state(state), namespace=NO_NAMESPACE if state.name == _MERGED else namespace, ttl=state.ttl)
         for state in states
     ]
     timers = {USER_TIMERS if slices is None else WINDOW_TIMERS: namespace}
@@ -141,28 +109,16 @@ def _is_old(plan: CompiledPlan, node: PlanNode) -> bool:
     return plan.flink_version.startswith("1.15") and node.kind in _RANKS
 
 
-def _row(record: Record) -> Serializer:
-    """Return the serializer of rows, or keys."""
-    return record.serializer
-
-
-def _value(name: str, value: Serializer, **more: Any) -> StateTypes:
-    return StateTypes(name, value, **more)
-
-
 def _map(name: str, key: Serializer, value: Serializer, **more: Any) -> StateTypes:
     return StateTypes(name, value, key, **more)
 
 
 def _longs(*names: str) -> Iterator[StateTypes]:
-    yield from (_value(name, types.LONG) for name in names)
-
-
-_Types: TypeAlias = "Callable[[PlanNode], OperatorTypes]"
+    yield from (StateTypes(name, types.LONG) for name in names)
 
 
 def _user(key: Record, *states: StateTypes, **more: Any) -> OperatorTypes:
-    return OperatorTypes(_row(key), states, {USER_TIMERS: NO_NAMESPACE}, **more)
+    return OperatorTypes(key.serializer, states, {USER_TIMERS: NO_NAMESPACE}, **more)
 
 
 # --- aggregates ------------------------------------------------------------------------------------------
@@ -184,7 +140,7 @@ def _with_views(
 ) -> tuple[StateTypes, ...]:
     found = accumulator_types(node, taken_back)
     views = view_types(node, key, taken_back, is_changing=is_changing)
-    return (_accumulators(name, found, **more), *(StateTypes(**vars(view), **more) for view in views))
+    return (_accumulators(name, found, **more), *(replace(view, **more) for view in views))
 
 
 def _group_aggregate(node: PlanNode) -> OperatorTypes:
@@ -219,7 +175,7 @@ def _incremental_aggregate(node: PlanNode) -> OperatorTypes:
     taken_back = [one is True for one in node.items("partialAggCallNeedRetractions")]
     changing = node.at("partialAggNeedRetraction") is True
     views = view_types(first, key, taken_back, is_changing=changing)
-    return _user(key, *(StateTypes(**vars(view), ttl=time_to_live(node, 0)) for view in views))
+    return _user(key, *(replace(view, ttl=time_to_live(node, 0)) for view in views))
 
 
 def _window_aggregate(node: PlanNode) -> OperatorTypes:
@@ -246,7 +202,7 @@ def _windowed(node: PlanNode, key: Record, namespace: Serializer, *, changing: b
     states = _with_views(node, key, "window-aggs", taken_back, is_changing=changing, namespace=namespace)
     if merges:
         states += (_map(_MERGED, namespace, namespace),)
-    return OperatorTypes(_row(key), states, {WINDOW_TIMERS: namespace}, others=_has_others(states))
+    return OperatorTypes(key.serializer, states, {WINDOW_TIMERS: namespace}, others=_has_others(states))
 
 
 _MERGED = "session-window-mapping"
@@ -260,17 +216,17 @@ def _over(node: PlanNode) -> OperatorTypes:
     # Rows that leave a frame have timers; whether others live for some time is no part of the plan.
     ttl = False if bounded else None
     states = _with_views(node, key, "accState", taken_back, is_changing=bounded, ttl=ttl)
-    by_time = _map("inputState", types.LONG, types.List(_row(rows)), ttl=ttl)
+    by_time = _map("inputState", types.LONG, types.List(rows.serializer), ttl=ttl)
     if time is None and not bounded:
-        sort_key = _row(picked(node, rows, over_order(node)))
+        sort_key = picked(node, rows, over_order(node)).serializer
         by = types.RowData({"f0": "BIGINT"}) if of_rows else sort_key
         first, *views = states
         states = (
             replace(first, name="accMapState", map_key=by),
             *views,
-            _map("valueMapState", types.LONG, _row(rows), ttl=None),
-            _value("sortedListState", types.List(types.Tuple(sort_key, types.List(types.LONG))), ttl=None),
-            _value("idState", types.LONG, ttl=None),
+            _map("valueMapState", types.LONG, rows.serializer, ttl=None),
+            StateTypes("sortedListState", types.List(types.Tuple(sort_key, types.List(types.LONG))), ttl=None),
+            StateTypes("idState", types.LONG, ttl=None),
         )
     elif time == "ROWTIME":
         states += (by_time,)
@@ -305,27 +261,27 @@ def _interval_join(node: PlanNode) -> OperatorTypes:
     key = _join_key(node, "intervalJoinSpec", "joinSpec")
     states: list[StateTypes] = []
     for index, side in enumerate(("Left", "Right")):
-        row = types.Tuple(_row(input_rows(node, index)), types.BOOLEAN)
+        row = types.Tuple(input_rows(node, index).serializer, types.BOOLEAN)
         states.append(_map(f"IntervalJoin{side}Cache", types.LONG, types.List(row)))
         states += _longs(f"IntervalJoin{side}TimerState")
     return _user(key, *states)
 
 
 def _temporal_join(node: PlanNode) -> OperatorTypes:
-    key, (left, right) = _join_key(node, "joinSpec"), (_row(input_rows(node, side)) for side in (0, 1))
+    key, (left, right) = _join_key(node, "joinSpec"), (input_rows(node, side).serializer for side in (0, 1))
     timers = {"timers": NO_NAMESPACE}
     if node.at("leftTimeAttributeIndex") in (None, -1):
-        return OperatorTypes(_row(key), (_value("right", right),), timers, _OF_RETENTION)
+        return OperatorTypes(key.serializer, (StateTypes("right", right),), timers, _OF_RETENTION)
     rows = _map("left", types.LONG, left), _map("right", types.LONG, right)
-    return OperatorTypes(_row(key), (*rows, *_longs("next-index", "timer")), timers, _OF_RETENTION)
+    return OperatorTypes(key.serializer, (*rows, *_longs("next-index", "timer")), timers, _OF_RETENTION)
 
 
 def _window_join(node: PlanNode) -> OperatorTypes:
     states = [
-        StateTypes(f"{side}-records", _row(input_rows(node, index)), is_list=True, namespace=SLICE)
+        StateTypes(f"{side}-records", input_rows(node, index).serializer, is_list=True, namespace=SLICE)
         for index, side in enumerate(SIDES)
     ]
-    return OperatorTypes(_row(_join_key(node, "joinSpec")), tuple(states), {WINDOW_TIMERS: SLICE})
+    return OperatorTypes(_join_key(node, "joinSpec").serializer, tuple(states), {WINDOW_TIMERS: SLICE})
 
 
 # --- operators that keep rows of their input -------------------------------------------------------------
@@ -336,15 +292,15 @@ def _deduplicate(node: PlanNode) -> OperatorTypes:
     rows = input_rows(node)
     key, ttl = picked(node, rows, node.items("uniqueKeys")), time_to_live(node, 0)
     if node.at("outputInsertOnly") is True:
-        waiting = _value("waiting-to-emit-on-timer", _row(rows), ttl=ttl)
-        return _user(key, waiting, _value("already-emitted-state-boolean", types.BOOLEAN, ttl=ttl))
-    return _user(key, _value("deduplicate-state", _row(rows), ttl=ttl))
+        waiting = StateTypes("waiting-to-emit-on-timer", rows.serializer, ttl=ttl)
+        return _user(key, waiting, StateTypes("already-emitted-state-boolean", types.BOOLEAN, ttl=ttl))
+    return _user(key, StateTypes("deduplicate-state", rows.serializer, ttl=ttl))
 
 
 def _normalize(node: PlanNode) -> OperatorTypes:
     rows = input_rows(node)
     key = picked(node, rows, node.items("uniqueKeys"))
-    return _user(key, _value("deduplicate-state", _row(rows), ttl=time_to_live(node, 0)))
+    return _user(key, StateTypes("deduplicate-state", rows.serializer, ttl=time_to_live(node, 0)))
 
 
 def _rank(node: PlanNode) -> OperatorTypes:
@@ -357,22 +313,23 @@ def _rank(node: PlanNode) -> OperatorTypes:
     if strategy == "Retract":
         # The map of numbers is never without its time to live: it has that of rows.
         numbers = MapOf(sort_key, types.LONG, "SortedMap", order=order)
-        states = _map("data-state", sort_key, types.List(_row(rows)), ttl=ttl), _value("sorted-map", numbers, ttl=ttl)
+        all_rows = _map("data-state", sort_key, types.List(rows.serializer), ttl=ttl)
+        states = all_rows, StateTypes("sorted-map", numbers, ttl=ttl)
     elif strategy == "UpdateFast":
-        unique = _row(picked(node, rows, node.items("rankStrategy", "primaryKeys")))
-        states = (_map("data-state-with-update", unique, types.Tuple(_row(rows), types.INT), ttl=ttl),)
+        unique = picked(node, rows, node.items("rankStrategy", "primaryKeys")).serializer
+        states = (_map("data-state-with-update", unique, types.Tuple(rows.serializer, types.INT), ttl=ttl),)
     elif strategy == "AppendFast" and variable:
-        states = (_map("data-state-with-append", sort_key, types.List(_row(rows)), ttl=ttl),)
+        states = (_map("data-state-with-append", sort_key, types.List(rows.serializer), ttl=ttl),)
     else:
         raise unsupported(node, f"its states, of the strategy {strategy}, are not known")
-    return _user(key, *states, *([_value("rankEnd", types.LONG, ttl=ttl)] if variable else []))
+    return _user(key, *states, *([StateTypes("rankEnd", types.LONG, ttl=ttl)] if variable else []))
 
 
 def _sort_key(node: PlanNode, rows: Record, name: str) -> tuple[Serializer, tuple[tuple[bool, bool], ...]]:
     """Return the type of a sort key, and of each column whether it ascends and whether null is last."""
     found = [one if isinstance(one, dict) else {} for one in node.items(name, "fields")]
     order = tuple((one.get("isAscending") is True, one.get("nullIsLast") is True) for one in found)
-    return _row(picked(node, rows, [one.get("index") for one in found])), order
+    return picked(node, rows, [one.get("index") for one in found]).serializer, order
 
 
 _RANKS = ("stream-exec-rank", "stream-exec-sort-limit", "stream-exec-limit")
@@ -381,8 +338,8 @@ _RANKS = ("stream-exec-rank", "stream-exec-sort-limit", "stream-exec-limit")
 def _window_rank(node: PlanNode) -> OperatorTypes:
     rows = input_rows(node)
     sort_key, _ = _sort_key(node, rows, "sortSpec")
-    state = _map("window_rank", sort_key, types.List(_row(rows)), namespace=SLICE)
-    return OperatorTypes(_row(picked(node, rows, node.items("partitionSpec", "fields"))), (state,), _SLICE_TIMERS)
+    state = _map("window_rank", sort_key, types.List(rows.serializer), namespace=SLICE)
+    return OperatorTypes(picked(node, rows, node.items("partitionSpec", "fields")).serializer, (state,), _SLICE_TIMERS)
 
 
 _SLICE_TIMERS = {WINDOW_TIMERS: SLICE}
@@ -390,28 +347,25 @@ _SLICE_TIMERS = {WINDOW_TIMERS: SLICE}
 
 def _window_deduplicate(node: PlanNode) -> OperatorTypes:
     rows = input_rows(node)
-    state = _value("window_deduplicate", _row(rows), namespace=SLICE)
-    return OperatorTypes(_row(picked(node, rows, node.items("partitionKeys"))), (state,), _SLICE_TIMERS)
+    state = StateTypes("window_deduplicate", rows.serializer, namespace=SLICE)
+    return OperatorTypes(picked(node, rows, node.items("partitionKeys")).serializer, (state,), _SLICE_TIMERS)
 
 
 def _window_table_function(node: PlanNode) -> OperatorTypes:
     rows = input_rows(node)
     key = picked(node, rows, node.items("windowing", "window", "partition_key_indices"))
     states = (
-        _map("session-window-tvf-acc", types.LONG, _row(rows), namespace=WINDOW),
+        _map("session-window-tvf-acc", types.LONG, rows.serializer, namespace=WINDOW),
         _map(_MERGED, WINDOW, WINDOW),
         *_longs("session-window-tvf-counter"),
     )
-    return OperatorTypes(_row(key), states, {"session-window-tvf-timers": WINDOW})
+    return OperatorTypes(key.serializer, states, {"session-window-tvf-timers": WINDOW})
 
 
 def _temporal_sort(node: PlanNode) -> OperatorTypes:
-    rows, found = input_rows(node), row_type_types(node.sources[0].attributes.get("outputType"))
+    row, key = input_rows(node).serializer, Record((), ())
     first = next(iter(node.items("orderBy", "fields")), None)
-    at = first.get("index") if isinstance(first, dict) else None
-    time = found[at] if isinstance(found, list) and type(at) is int and 0 <= at < len(found) else None
-    row, key = _row(rows), Record((), ())
-    if isinstance(time, dict) and time.get("kind") == "PROCTIME":
+    if isinstance(first, dict) and node.time_at(first.get("index")) == "PROCTIME":
         return _user(key, StateTypes("sortState", row, is_list=True))
     return _user(key, _map("dataState", types.LONG, types.List(row)), *_longs("lastTriggeringTsState"))
 
@@ -422,30 +376,17 @@ def _multi_join(node: PlanNode) -> OperatorTypes:
     Those of all inputs but the first are a row of two: the columns that they are joined by, and this; the former alone
     where they contain the unique key.
     """
-    properties = node.items("inputProperties")
-    distribution = properties[0].get("requiredDistribution") if properties and isinstance(properties[0], dict) else None
-    key = picked(node, input_rows(node), distribution.get("keys") if isinstance(distribution, dict) else None)
-    unique_keys, states = node.items("inputUniqueKeys"), []
-    for index in range(len(node.sources)):
-        rows, pairs = input_rows(node, index), node.items("joinAttributeMap", str(index))
-        positions = [pair.get("rightFieldIndex") if isinstance(pair, dict) else None for pair in pairs]
-        joined = picked(node, rows, list(dict.fromkeys(positions)))
-        keys = unique_keys[index] if index < len(unique_keys) and isinstance(unique_keys[index], list) else []
-        unique = [picked(node, rows, item) for item in keys]
-        one = min(unique, key=lambda item: len(item.columns)) if unique else rows
-        if index == 0:
-            map_key = _row(one)
-        elif any(set(item.columns) <= set(joined.columns) for item in unique):
-            map_key = _row(joined)
+    key, states = picked(node, input_rows(node), multi_join_key(node)), []
+    for index, (joined, own, is_unique) in enumerate(multi_join_keys(node)):
+        rows = input_rows(node, index)
+        if index and own:
+            parts = picked(node, rows, [*joined]), picked(node, rows, [*own])
+            map_key = _row_of((_row_type(parts[0], suffix="_key"), _row_type(parts[1], named=not is_unique)))
         else:
-            parts = (_row_type(joined, suffix="_key"), _row_type(one, named=not unique))
-            map_key = _row_of(parts)
-        states.append(
-            _map(
-                f"multi-join-input-{index}", map_key, _row(rows) if unique else types.INT, ttl=time_to_live(node, index)
-            )
-        )
-    return OperatorTypes(_row(key), tuple(states), {})
+            map_key = picked(node, rows, [*joined, *own]).serializer
+        kept = rows.serializer if is_unique else types.INT
+        states.append(_map(f"multi-join-input-{index}", map_key, kept, ttl=time_to_live(node, index)))
+    return OperatorTypes(key.serializer, tuple(states), {})
 
 
 def _row_type(record: Record, suffix: str = "", *, named: bool = True) -> LogicalType:
@@ -462,19 +403,20 @@ def _sink(node: PlanNode) -> OperatorTypes:
         raise unsupported(node, "columns of metadata are kept, whose types are not known")
     rows = Record(tuple(name for name, _ in written), tuple(replace(type_, attribute=None) for _, type_ in written))
     key = picked(node, rows, primary_key(node))
-    return OperatorTypes(_row(key), (_value("values", types.List(_row(rows)), ttl=time_to_live(node, 0)),), {})
+    values = StateTypes("values", types.List(rows.serializer), ttl=time_to_live(node, 0))
+    return OperatorTypes(key.serializer, (values,), {})
 
 
 def _match(node: PlanNode) -> OperatorTypes:
     rows = input_rows(node)
-    row = _row(rows)
+    row = rows.serializer
     states = (
         _map("eventQueuesStateName", types.LONG, types.List(row)),
         _map("sharedBuffer-events", EVENT_ID, Lockable(row)),
         _map("sharedBuffer-events-count", types.LONG, types.INT),
     )
     key = picked(node, rows, node.items("matchSpec", "partition", "fields"))
-    return OperatorTypes(_row(key), states, {"watermark-callbacks": NO_NAMESPACE}, _OF_PATTERNS)
+    return OperatorTypes(key.serializer, states, {"watermark-callbacks": NO_NAMESPACE}, _OF_PATTERNS)
 
 
 _OF_PATTERNS = ("nfaStateName", "sharedBuffer-entries-with-lockable-edges")
@@ -489,16 +431,16 @@ def _process_function(node: PlanNode) -> OperatorTypes:
         raise unsupported(node, "its states are those of a function")
     inputs = [input_rows(node, index) for index in range(len(tables))]
     states = [
-        _map(f"input-sort-buffer-data-{at}", SORTED_LONG, types.List(_row(rows)))
+        _map(f"input-sort-buffer-data-{at}", SORTED_LONG, types.List(rows.serializer))
         for at, rows in enumerate(inputs)
         if tables[at].get("orderKeys")
     ]
     timers = {f"input-sort-buffer-{at}": NO_NAMESPACE for at in range(len(inputs))}
     key = picked(node, inputs[0], tables[0].get("partitionKeys"))
-    return OperatorTypes(_row(key), tuple(states), timers, others=True)
+    return OperatorTypes(key.serializer, tuple(states), timers, others=True)
 
 
-_TYPES: Mapping[str, _Types] = {
+_TYPES: Mapping[str, Callable[[PlanNode], OperatorTypes]] = {
     "stream-exec-group-aggregate": _group_aggregate,
     "stream-exec-global-group-aggregate": _group_aggregate,
     "stream-exec-incremental-group-aggregate": _incremental_aggregate,

@@ -29,7 +29,7 @@ def time_bounds(node: PlanNode) -> Bounds | None:
     if node.kind == INTERVAL_JOIN:
         lower, upper = (node.at(_SPEC, _WINDOW, name) for name in _BOUNDS)
         return (lower, upper) if type(lower) is int and type(upper) is int and lower <= upper else None
-    offset = _range_of(node)
+    offset = _preceding(node, are_rows=False)
     return None if offset is None else (-offset, 0)
 
 
@@ -56,9 +56,7 @@ def bounds_words(bounds: Bounds) -> str:
 
 def frame_rows(node: PlanNode) -> int | None:
     """Return how many rows before the current one are in a frame of OVER; None of other frames and nodes."""
-    groups = over_groups(node) if node.kind == OVER else []
-    is_rows = len(groups) == 1 and groups[0].get("isRows") is True and over_time(node) is not None
-    return preceding(node) or None if is_rows else None
+    return _preceding(node, are_rows=True)
 
 
 def missing_rows(old: PlanNode, new: PlanNode) -> str | None:
@@ -76,8 +74,8 @@ def rows_words(number: int) -> str:
     return f"the last {number} row{'s' if number > 1 else ''} before each"
 
 
-def _range_of(node: PlanNode) -> int | None:
-    """Return how many milliseconds a frame of OVER reaches back; None of other frames."""
+def _preceding(node: PlanNode, *, are_rows: bool) -> int | None:
+    """Return how many rows, or milliseconds, a frame of OVER reaches back; None of other frames and nodes."""
     groups = over_groups(node) if node.kind == OVER else []
-    is_range = len(groups) == 1 and groups[0].get("isRows") is False and over_time(node) is not None
-    return preceding(node) or None if is_range else None
+    is_one = len(groups) == 1 and groups[0].get("isRows") is are_rows and over_time(node) is not None
+    return preceding(node) or None if is_one else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stateproc.errors import SnapshotError
 from stateproc.metadata import walk_stream_handles
-from stateproc.metadata.handles import StreamHandle
+from stateproc.metadata.stream_handles import StreamHandle
 from stateproc.model.config_snapshots import ADVICE, config_snapshot_note, config_snapshot_states
 from stateproc.model.operator import Operator
 from stateproc.model.raw_keyed import raw_keyed_parts

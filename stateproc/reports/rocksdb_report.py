@@ -22,7 +22,6 @@ def rocksdb_report(snapshot: SnapshotContents, operators: Iterable[Operator], si
     """Report on the databases of these operators.
 
     Args:
-        snapshot: The snapshot.
         operators: Its operators, or some of them.
         since: An earlier checkpoint; files that it does not have are counted as new.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stateproc.html.cards import MOST_ROWS, Card, CardCell, Head, short
-from stateproc.html.units import counted, human_bytes
+from stateproc.html.units import counted, human_bytes, some_of
 
 if TYPE_CHECKING:
     from stateproc.model.operator import Operator
@@ -34,9 +34,8 @@ def snapshot_card(snapshot: SnapshotContents) -> Card:
         rest = stateful[MOST_ROWS:]
         notes.append(f"and {counted(len(rest), 'smaller operator')}, {human_bytes(sum(size for size, _ in rest))}")
     if stateless:
-        names = ", ".join(short(name) for name in stateless[:_MOST_NAMES])
-        more = "" if len(stateless) <= _MOST_NAMES else f" and {len(stateless) - _MOST_NAMES} more"
-        notes.append(f"{counted(len(stateless), 'operator')} without state: {names}{more}")
+        names = some_of([short(name) for name in stateless], _MOST_NAMES)
+        notes.append(f"{counted(len(stateless), 'operator')} without state: {names}")
     return Card(
         title=f"{kind[:1].upper()}{kind[1:]} {snapshot.metadata.checkpoint_id}",
         kind="",

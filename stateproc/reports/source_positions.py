@@ -20,7 +20,7 @@ from stateproc.connectors.kinesis_consumer import AT_TIMESTAMP, MARKERS, SHARD_E
 from stateproc.connectors.kinesis_consumer import CONSUMER_STATE as KINESIS_STATE
 from stateproc.connectors.operator_states import SOURCE_STATE, decoded_elements, likely_enumerator, read_enumerator
 from stateproc.connectors.rabbitmq import RABBITMQ_STATE, unacknowledged
-from stateproc.errors import UnsupportedSnapshot
+from stateproc.errors import UnsupportedSnapshot, located
 from stateproc.model.operator import Operator
 from stateproc.model.operator_state import OperatorState
 
@@ -116,10 +116,8 @@ def _of_operator(operator: Operator) -> Iterator[_Found]:
         old = _state(operator, name)
         # Users' own states may have these names, too.
         if old is not None and (old.value_type or "").startswith(type_):
-            try:
+            with located(UnsupportedSnapshot, operator=operator.display, state=name):
                 yield from read(old)
-            except UnsupportedSnapshot as error:
-                raise error.at(operator=operator.display, state=name) from error
 
 
 def _of_source(

@@ -126,7 +126,6 @@ class OperatorSizes:
     """Sizes of an operator's keyed state.
 
     Attributes:
-        operator: The operator.
         layouts: The layouts of its files, e.g. ``canonical`` or ``rocksdb``.
         by_state: Bytes and entries by state name (timers by their kind). Of RocksDB the bytes of tables, and entries
             only where there is one table and nothing in it is deleted or unmerged.
@@ -193,7 +192,6 @@ def operator_sizes(
     """Count the states of an operator.
 
     Args:
-        operator: The operator.
         scan: Whether files of any size are read.
         advance: Called with the number of further bytes that were read, by any of the threads.
         threads: The number of files that are read at a time; None for the cores that the process may use.

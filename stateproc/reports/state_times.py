@@ -175,7 +175,6 @@ class StateTimes:
     """The times in one state.
 
     Attributes:
-        operator_id: The operator.
         state: The state's name; of timers their kind.
         kind: ``event timers``, ``processing timers`` or ``last access``.
         histogram: The times; None if they were not read.
@@ -217,7 +216,6 @@ def state_times(
     """Count the times of all timers and of all states with a time to live.
 
     Args:
-        operators: The operators.
         scan: Whether files of any size are read, and any number of them.
         threads: The number of threads that read; None for the cores that the process may use.
         advance: Called after each state with the stored bytes of its operator.

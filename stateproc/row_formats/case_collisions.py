@@ -45,7 +45,6 @@ def distinct_names(names: Sequence[str], fold: Fold, reserved: Collection[str] =
     """Return the names, each of those that fold alike with a number, in the order of their code points.
 
     Args:
-        names: The names.
         fold: The reader's rule.
         reserved: Further names, folded, that the reader uses itself.
     """

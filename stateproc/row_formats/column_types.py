@@ -29,7 +29,6 @@ def substitute_type(of: pa.DataType, further: Iterable[Substitute]) -> pa.DataTy
     """Return the type that holds values of a type without children.
 
     Args:
-        of: The type.
         further: What is replaced besides ``SUBSTITUTES``.
     """
     if pa.types.is_timestamp(of):

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stateproc.errors import SnapshotError
 from stateproc.metadata import walk_stream_handles
-from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.model.operator import Operator
 from stateproc.model.rocksdb_tables import state_tables
 from stateproc.model.state import State

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from stateproc.errors import SnapshotError
+from stateproc.errors import located
 from stateproc.model.schema_merging import aligned, portions
 from stateproc.model.state import State
 from stateproc.readers.splits import Split
@@ -71,9 +71,7 @@ class SavepointReader(DataSourceReader):
         """Read the partition's rows in batches of exactly the schema. Raises SnapshotError."""
         if not isinstance(partition, SplitPartition):
             return
-        try:
+        with located(operator=partition.operator, state=partition.state):
             for batch in limited(partition.value.read(), self._limit):
                 keep_loaded()
                 yield from portions(aligned(batch, self._schema))
-        except SnapshotError as error:
-            raise error.at(operator=partition.operator, state=partition.state) from error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.errors import InvalidOption, located
 from stateproc.feed.feed_rows import FeedQuery
 from stateproc.model.operator import Operator
 from stateproc.model.operator_state import opened_state
@@ -161,12 +161,10 @@ class SplitReader:
                 yield from self._rows(item.as_buffer())
 
     def _rows(self, pickled: pa.Buffer) -> Iterator[pa.RecordBatch]:
-        try:
+        with located(operator=self.operator, state=self.state):
             for batch in pickle.loads(pickled).read():
                 keep_loaded()
                 yield from portions(aligned(batch, self.schema))
-        except SnapshotError as error:
-            raise error.at(operator=self.operator, state=self.state) from error
 
 
 def load(spark: SparkSession, path: str | os.PathLike[str], **options: Any) -> DataFrame:

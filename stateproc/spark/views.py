@@ -81,7 +81,6 @@ def view_names(operators: Sequence[Operator], reserved: Collection[str]) -> list
     their code points: no view has the name that two could have.
 
     Args:
-        operators: The operators.
         reserved: The names of further views.
     """
     prefixes = numbered_names([of.uid or of.name or of.operator_id[:_SHORT_HASH] for of in operators])

@@ -29,10 +29,8 @@ class SqlTable:
     """A state, or a small table about the snapshot.
 
     Attributes:
-        name: The table's name.
         schema_name: The operator's uid or id; None for tables about the snapshot.
         state: The state; None for tables about the snapshot.
-        make: Makes a table about the snapshot.
     """
 
     name: str
@@ -100,7 +98,6 @@ class SqlCatalog:
     """All tables of a snapshot.
 
     Args:
-        operators: The operators.
         find: Finds an operator by uid, uid hash, the beginning of it, or name.
         tables: Tables about the snapshot, by name.
     """

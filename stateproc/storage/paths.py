@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import NoReturn
 
 from stateproc.errors import InvalidOption, MissingFile, Where
+from stateproc.html.units import some_of
 from stateproc.storage.checkpoint_roots import CheckpointRoots
 from stateproc.storage.claimed_files import ClaimedFiles
 from stateproc.storage.layout import CHECKPOINT_NAME, JOB_NAME, METADATA
@@ -93,13 +94,13 @@ def _of_directory(directory: StorePath) -> SnapshotLocation:
         return replace(found, note=found.note or f"opened {inside[0]}, the only snapshot in {directory}")
     if inside:
         raise MissingFile(
-            f"{len(inside)} snapshots to choose from: {_some(inside)}",
+            f"{len(inside)} snapshots to choose from: {some_of(inside, _MOST_NAMES)}",
             where=Where(file=directory.uri),
             advice="give the path of one of them",
         )
     names = [entry.name for entry in entries]
     raise MissingFile(
-        f"no {METADATA} here, but {_some(names) if names else 'nothing at all'}",
+        f"no {METADATA} here, but {some_of(names, _MOST_NAMES) if names else 'nothing at all'}",
         where=Where(file=directory.uri),
         advice="give a savepoint's directory, a chk-N directory, or a job's checkpoint directory; without "
         f"{METADATA} a snapshot was never completed",
@@ -116,10 +117,10 @@ def _newest(directory: StorePath, checkpoints: list[str]) -> SnapshotLocation:
     for position, name in enumerate(checkpoints):
         metadata = directory / name / METADATA
         if metadata.file_status() is not None:
-            skipped = f"; not completed: {_some(checkpoints[:position])}" if position else ""
+            skipped = f"; not completed: {some_of(checkpoints[:position], _MOST_NAMES)}" if position else ""
             return SnapshotLocation(metadata, f"opened {name}, the newest completed checkpoint in {directory}{skipped}")
     raise MissingFile(
-        f"none of the checkpoints here is completed: {_some(checkpoints)} lack {METADATA}",
+        f"none of the checkpoints here is completed: {some_of(checkpoints, _MOST_NAMES)} lack {METADATA}",
         where=Where(file=directory.uri),
         advice="not even Flink can restore these; use an older or a retained checkpoint",
     )
@@ -138,10 +139,5 @@ def refuse_missing(path: StorePath) -> NoReturn:
     if near:
         advice = f"did you mean {' or '.join(str(above / name) for name in near)}?"
     else:
-        advice = f"{above} holds {_some(names) if names else 'nothing'}"
+        advice = f"{above} holds {some_of(names, _MOST_NAMES) if names else 'nothing'}"
     raise MissingFile(f"nothing there: no '{missing.name}' in {above}", where=where, advice=advice)
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(names[:_MOST_NAMES])
-    return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES} more"

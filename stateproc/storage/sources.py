@@ -8,7 +8,7 @@ from typing import Protocol
 from urllib.parse import unquote
 
 from stateproc.errors import CorruptSnapshot, MissingFile, SnapshotError, UnsupportedSnapshot, UntrustedPath, Where
-from stateproc.metadata.handles import (
+from stateproc.metadata.stream_handles import (
     ByteStreamHandle,
     EmptySegmentHandle,
     FileHandle,

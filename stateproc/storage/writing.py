@@ -198,7 +198,9 @@ def publish_over(target: StorePath, data: bytes, version: str) -> bool:
             # In one request, whatever its size: the condition does not reach an upload in parts.
             fs.pipe_file(path, data, chunksize=max(len(data), 1), **condition)
         except Exception as error:  # each release of the client has others for a condition that is not met
-            if _is_unknown(error):
+            # A client (botocore before 1.35.69), or a store, does not know writes on a condition.
+            code = error.errno if isinstance(error, OSError) else None
+            if code == errno.ENOSYS or type(error).__name__ == "ParamValidationError":
                 return False
             try:
                 changed = file_version(target) != version
@@ -216,12 +218,6 @@ def publish_over(target: StorePath, data: bytes, version: str) -> bool:
                 advice="run one write at a time to a directory",
             ) from shown_cause(error, target.options)
     return True
-
-
-def _is_unknown(error: Exception) -> bool:
-    """Return whether a client (botocore before 1.35.69), or a store, does not know writes on a condition."""
-    code = error.errno if isinstance(error, OSError) else None
-    return code == errno.ENOSYS or type(error).__name__ == "ParamValidationError"
 
 
 def sync_directory(directory: str) -> None:

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable
 
-from stateproc.errors import InvalidOption, MissingFile, Where
+from stateproc.errors import InvalidOption, MissingFile, Where, located
 from stateproc.serializers.core.base import Serializer
 from stateproc.serializers.java.field_types import ALIASES
 from stateproc.serializers.runtime.streaming import BufferEntry, StreamElement, Union
@@ -341,10 +341,8 @@ def read_type(path: str) -> Serializer:
             text = file.read(MAX_TEXT + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise MissingFile(f"the type cannot be read: {error}", where=Where(file=path)) from error
-    try:
+    with located(InvalidOption, file=path):
         return _parsed(text)
-    except InvalidOption as error:
-        raise error.at(file=path) from error
 
 
 def _parsed(text: str) -> Serializer:

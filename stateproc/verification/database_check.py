@@ -7,7 +7,7 @@ from functools import partial
 
 from stateproc.errors import MissingPackage, SnapshotError
 from stateproc.keygroups.ranges import prefix_width
-from stateproc.metadata.handles import IncrementalHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.model.operator import Operator
 from stateproc.readers.rocksdb import rocksdb_entries
 from stateproc.readers.rocksdb.database import DatabaseFile, SstFile, database_files, tables_by_state

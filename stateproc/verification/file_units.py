@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from stateproc.errors import CorruptSnapshot, SnapshotError, Where
-from stateproc.metadata.handles import ChannelHandle, KeyGroupsHandle, StreamHandle
+from stateproc.metadata.operator_handles import ChannelHandle
 from stateproc.metadata.snapshot import SubtaskState
+from stateproc.metadata.stream_handles import KeyGroupsHandle, StreamHandle
 from stateproc.model.operator import Operator
 from stateproc.model.operator_state import DISTRIBUTIONS, OperatorSplit, OperatorState, opened_state
 from stateproc.model.raw_keyed import raw_keyed_parts, raw_keyed_text

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import numbers_of
-from stateproc.errors import InvalidOption, SnapshotError
+from stateproc.errors import InvalidOption, SnapshotError, located
 from stateproc.keygroups.class_hashes import ClassHash, class_hashes
 from stateproc.model.operator import Operator
 from stateproc.readers.entry_decoder import decode_entries
@@ -50,7 +50,6 @@ class WindowSource:
     Attributes:
         inner: The file, which is read for all other bytes.
         start: The offset of the first byte in memory.
-        data: The bytes in memory.
     """
 
     inner: ByteSource
@@ -126,8 +125,6 @@ def key_group_check(operator: Operator, key: Serializer, hash_function: str | No
     """Return what recomputes the key groups of an operator's keys.
 
     Args:
-        operator: The operator.
-        key: The serializer of the keys.
         hash_function: The formula of their hash codes (`class_hashes`), where their class has its own.
 
     Raises:
@@ -137,10 +134,8 @@ def key_group_check(operator: Operator, key: Serializer, hash_function: str | No
     own = context.options.context
     named: tuple[ClassHash, ...] = ()
     if hash_function is not None:
-        try:
+        with located(InvalidOption, operator=operator.display):
             named = tuple(class_hashes(key, hash_function, replace(own.inner, temporal="exact")))
-        except InvalidOption as error:
-            raise error.at(operator=operator.display) from error
     return KeyGroupCheck(key, own, context.max_parallelism, context.metadata_version, named)
 
 
@@ -153,7 +148,6 @@ def read_state(state: VerifiedKeyedState, split: KeyedSplit, has_lengths: bool) 
     """Read the state's rows in a split to the end.
 
     Args:
-        state: The state.
         split: Some key groups of it.
         has_lengths: Whether the files store the length of each entry, so that keys can be read of unknown values.
 
@@ -241,7 +235,6 @@ def keyed_plan(
     """Plan how the keyed state of an operator is read.
 
     Args:
-        operator: The operator.
         position: Its position among those that are verified.
         wanted: Only these states; all if empty.
         threads: The number of threads that read the MANIFESTs of databases.
@@ -295,7 +288,9 @@ def _states_of(
     for state in file.states:
         if isinstance(state, str):
             if not wanted or state in wanted:
-                unknown.append(_no_keyed_state(operator, file, state))
+                error = SnapshotError(f"the header lists the state {state!r} with serializers that no keyed state has")
+                found = problem_of(error, operator.display, state=state)
+                unknown.append(replace(found, file=file.source.name, offset=0))
             continue
         label = keyed_label(state)
         if wanted and not {state.name, label.name} & set(wanted):
@@ -305,12 +300,6 @@ def _states_of(
         check = key_group_check(operator, state.key, hash_function)
         states.append(VerifiedKeyedState(state, operator.display, check, problems[state]))
     return states, unknown
-
-
-def _no_keyed_state(operator: Operator, file: KeyedFile, state: str) -> Problem:
-    error = SnapshotError(f"the header lists the state {state!r} with serializers that no keyed state has")
-    found = problem_of(error, operator.display, state=state)
-    return replace(found, file=file.source.name, offset=0)
 
 
 def _type_problem(operator: Operator, state: StateDescriptor) -> SnapshotError | None:

@@ -199,7 +199,6 @@ class RowCount:
     """Rows of one state that were read.
 
     Attributes:
-        label: The state.
         rows: The number of rows.
         checked_keys: How many of their keys had their key group recomputed.
     """

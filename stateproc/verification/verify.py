@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from stateproc.errors import SnapshotError, not_found
-from stateproc.metadata.handles import StreamHandle
 from stateproc.metadata.snapshot import SnapshotMetadata
+from stateproc.metadata.stream_handles import StreamHandle
 from stateproc.metadata.walk import relative_shared_files, walk_stream_handles
 from stateproc.model.config_snapshots import ADVICE, config_snapshot_note, config_snapshot_states
 from stateproc.model.operator import Operator
@@ -90,7 +90,6 @@ class VerificationRequest:
     Attributes:
         path: The snapshot's directory.
         metadata: The contents of ``_metadata``.
-        operators: The operators to verify.
         states: Only these states, by name; all, and all files, if empty.
         deep: Whether RocksDB itself opens the databases, too.
         threads: The number of threads; None for the cores that this process may use.

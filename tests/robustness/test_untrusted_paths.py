@@ -15,7 +15,7 @@ import stateproc
 from stateproc.cli import main
 from stateproc.errors import CorruptSnapshot, InvalidOption, SnapshotError, UnsupportedSnapshot, UntrustedPath
 from stateproc.metadata import read_metadata, walk_stream_handles
-from stateproc.metadata.handles import FileHandle, RelativeFileHandle, SegmentHandle
+from stateproc.metadata.stream_handles import FileHandle, RelativeFileHandle, SegmentHandle
 from stateproc.readers.rocksdb.database import database_files
 from stateproc.storage import SnapshotLocation, locate, open_handle
 from stateproc.storage.store import StorePath

@@ -11,7 +11,7 @@ import pytest
 import stateproc
 from stateproc.cli import main
 from stateproc.errors import CorruptSnapshot, InvalidOption, SnapshotError, StoreUnavailable, Where, WriteFailed
-from stateproc.metadata.handles import RelativeFileHandle
+from stateproc.metadata.stream_handles import RelativeFileHandle
 from stateproc.options import BY_NAME, Interface
 from stateproc.redaction import redacted
 from stateproc.spark.options import source_options

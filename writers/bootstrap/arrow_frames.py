@@ -56,7 +56,6 @@ def arrow_batches(frame: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch
     """Read columns of Arrow data in small batches.
 
     Args:
-        frame: The data.
         columns: The names of the columns, in the order in which they are returned.
 
     Raises:
@@ -148,7 +147,8 @@ def _plain(found: pa.DataType) -> pa.DataType:
         return pa.struct([field.with_type(_plain(field.type)) for field in found])
     if pa.types.is_map(found):
         return pa.map_(_plain(found.key_type), found.item_field.with_type(_plain(found.item_type)))
-    if _is_any_list(found):
+    names = ("is_list", "is_large_list", "is_fixed_size_list")
+    if _is_list_view(found) or any(getattr(pa.types, name)(found) for name in names):
         return pa.list_(found.value_field.with_type(_plain(found.value_type)))
     views = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
     return views.get(str(found), found)
@@ -157,8 +157,3 @@ def _plain(found: pa.DataType) -> pa.DataType:
 def _is_list_view(found: pa.DataType) -> bool:
     names = ("is_list_view", "is_large_list_view")
     return any(getattr(pa.types, name)(found) for name in names if hasattr(pa.types, name))
-
-
-def _is_any_list(found: pa.DataType) -> bool:
-    names = ("is_list", "is_large_list", "is_fixed_size_list")
-    return _is_list_view(found) or any(getattr(pa.types, name)(found) for name in names)

@@ -163,10 +163,8 @@ class KeyedBootstrap:
                 advice=f"gather them: frame.groupBy(…).agg(collect_list('{value}').alias('{value}'))",
             )
         found = state_type(element_type, column.children[0], name)
-        declared, columns = self._registered(
-            name, StateKind.LIST, frame, found, None, ttl, last_access, namespace, namespace_type
-        )
-        return self._add(declared, frame, {**columns, VALUE: value})
+        roles = {VALUE: value}
+        return self._add(name, StateKind.LIST, frame, found, None, roles, ttl, last_access, namespace, namespace_type)
 
     def map_state(
         self,
@@ -222,10 +220,9 @@ class KeyedBootstrap:
             pair, roles = (column.children[0], column.children[1]), {VALUE: value}
         user_key = state_type(map_key_type, pair[0], name)
         user_value = state_type(map_value_type, pair[1], name)
-        declared, columns = self._registered(
-            name, StateKind.MAP, frame, user_value, user_key, ttl, last_access, namespace, namespace_type
+        return self._add(
+            name, StateKind.MAP, frame, user_value, user_key, roles, ttl, last_access, namespace, namespace_type
         )
-        return self._add(declared, frame, {**columns, **roles})
 
     def event_time_timers(
         self,
@@ -279,10 +276,8 @@ class KeyedBootstrap:
         namespace_type: Type,
     ) -> Self:
         found = state_type(type_, column_type(frame, value, name), name)
-        declared, columns = self._registered(
-            name, kind, frame, found, None, ttl, last_access, namespace, namespace_type
-        )
-        return self._add(declared, frame, {**columns, VALUE: value})
+        roles = {VALUE: value}
+        return self._add(name, kind, frame, found, None, roles, ttl, last_access, namespace, namespace_type)
 
     def _timers(
         self,
@@ -295,21 +290,23 @@ class KeyedBootstrap:
     ) -> Self:
         name = timer_state_name(service, event=kind is StateKind.EVENT_TIMERS)
         check_time(frame, timestamp, name, "a timer's time")
-        declared, columns = self._registered(name, kind, frame, None, None, False, None, namespace, namespace_type)
-        return self._add(declared, frame, {**columns, TIMESTAMP: timestamp})
+        roles = {TIMESTAMP: timestamp}
+        return self._add(name, kind, frame, None, None, roles, False, None, namespace, namespace_type)
 
-    def _registered(
+    def _add(
         self,
         name: str,
         kind: StateKind,
         frame: DataFrame,
         value: Serializer | None,
         user_key: Serializer | None,
+        roles: Mapping[str, str],
         ttl: bool,
         last_access: str | None,
         namespace: str | None,
         namespace_type: Type,
-    ) -> tuple[RegisteredState, dict[str, str]]:
+    ) -> Self:
+        """Add a state. ``roles``: the columns of what is below key and namespace."""
         check_name(name, "a state")
         columns = {KEY: self._key}
         key = column_type(frame, self._key, name)
@@ -333,8 +330,6 @@ class KeyedBootstrap:
         if self._hash_column is not None:
             check_whole(frame, self._hash_column, name, "a hash code")
             columns[HASH_COLUMN] = self._hash_column
-        return RegisteredState(name, kind, value, space, user_key, ttl or last_access is not None), columns
-
-    def _add(self, declared: RegisteredState, frame: DataFrame, columns: dict[str, str]) -> Self:
-        self.keyed.append(KeyedRows(declared, frame, columns))
+        declared = RegisteredState(name, kind, value, space, user_key, ttl or last_access is not None)
+        self.keyed.append(KeyedRows(declared, frame, {**columns, **roles}))
         return self

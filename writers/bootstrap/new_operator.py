@@ -11,7 +11,7 @@ from stateproc.flink_versions import Release
 from stateproc.keygroups.class_hashes import HASH_FUNCTIONS, ClassHash
 from stateproc.keygroups.key_group_assignment import HASH_COLUMN, AnyHash, key_hash_of
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.metadata.handles import ByteStreamHandle
+from stateproc.metadata.stream_handles import ByteStreamHandle
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.table.serializers import RowData

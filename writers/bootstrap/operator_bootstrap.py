@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from stateproc.metadata.operator_handles import DistributionMode
 from stateproc.query_plans import read_plan
 from stateproc.query_plans.node_states import node_states
 from stateproc.query_plans.state_parts import Slices, Windows
+from stateproc.readers.state_descriptor import StateKind
 from stateproc.serializers import Serializer
 from stateproc.serializers.runtime.streaming import StreamElement
 from stateproc.writers.bootstrap.arrow_frames import is_arrow
@@ -24,17 +25,16 @@ from stateproc.writers.bootstrap.kafka_source import READER_STATE, SPLIT, SPLIT_
 from stateproc.writers.bootstrap.keyed_bootstrap import KeyedBootstrap
 from stateproc.writers.bootstrap.keyed_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACE, TIMESTAMP, VALUE
 from stateproc.writers.bootstrap.plan_frames import add_derived, frame_of, kept_rows
-from stateproc.writers.bootstrap.plan_joins import add_next, add_timers, rows_as_of, waiting_rows
 from stateproc.writers.bootstrap.plan_rows import read_again, rows_of_state
 from stateproc.writers.bootstrap.plan_windows import WATERMARK, open_slices, slice_timers, watermark_of, watermark_rows
 from stateproc.writers.bootstrap.state_registration import (
-    RegisteredState,
     Type,
     check_name,
     check_whole,
     column_type,
     state_type,
 )
+from stateproc.writers.bootstrap.timed_rows import add_next, add_timers, rows_as_of, waiting_rows
 from stateproc.writers.bootstrap.windowing import (
     CONTENTS,
     COUNT,
@@ -76,45 +76,6 @@ class StateSummary:
     def line(self) -> str:
         """The state in one line."""
         return f"{self.kind} {self.name}: {self.type}" + (f", from {self.columns}" if self.columns else "")
-
-
-def keyed_summary(state: RegisteredState, columns: Mapping[str, str]) -> StateSummary:
-    """Return the summary of a keyed state."""
-    kind = state.kind.value.replace("_", " ").lower()
-    value = "–" if state.value is None else _value_type(state.value, state.user_key, state.kind.value == "list")
-    ttl = ", time to live" if state.ttl else ""
-    return StateSummary(state.name, kind, value + ttl, _columns(columns))
-
-
-def operator_summary(
-    name: str, mode: str, value: Serializer, key: Serializer | None, columns: Mapping[str, str]
-) -> StateSummary:
-    """Return the summary of an operator state."""
-    return StateSummary(name, _MODES[mode], _value_type(value, key, False), _columns(columns))
-
-
-def summary_text(key: str | None, states: Iterable[StateSummary]) -> str:
-    """Return the states as lines; ``key``: the type of keys, None without keyed state."""
-    found = list(states)
-    keyed = "" if key is None else f", keys {key}"
-    return "\n".join([f"Bootstrap of {counted(len(found), 'state')}{keyed}", *(f"  {item.line}" for item in found)])
-
-
-def summary_card(key: str | None, states: Iterable[StateSummary]) -> Card:
-    """Return the states as a card for notebooks."""
-    found = list(states)
-    rows = [
-        [
-            CardCell(short(it.name), strong=True),
-            CardCell(it.kind),
-            CardCell(short(it.type), code=True),
-            CardCell(short(it.columns)),
-        ]
-        for it in found[:MOST_ROWS]
-    ]
-    more = [f"and {len(found) - MOST_ROWS:,} more"] if len(found) > MOST_ROWS else []
-    facts = [] if key is None else [("keys", short(key))]
-    return Card("State of an operator", counted(len(found), "state"), facts, heads=_HEADS, rows=rows, notes=more)
 
 
 def _value_type(value: Serializer, key: Serializer | None, is_list: bool) -> str:
@@ -490,20 +451,40 @@ class OperatorBootstrap(KeyedBootstrap):
         return self
 
     def __repr__(self) -> str:
-        return summary_text(self._key_name(), self._summaries())
+        found = self._summaries()
+        keyed = f", keys {self.key_type.type_name}" if self.keyed else ""
+        return "\n".join([f"Bootstrap of {counted(len(found), 'state')}{keyed}", *(f"  {one.line}" for one in found)])
 
     def _repr_html_(self) -> str:
         """Show the states in a notebook."""
-        return summary_card(self._key_name(), self._summaries()).html()
+        found = self._summaries()
+        rows = [
+            [
+                CardCell(short(it.name), strong=True),
+                CardCell(it.kind),
+                CardCell(short(it.type), code=True),
+                CardCell(short(it.columns)),
+            ]
+            for it in found[:MOST_ROWS]
+        ]
+        more = [f"and {len(found) - MOST_ROWS:,} more"] if len(found) > MOST_ROWS else []
+        facts = [("keys", short(self.key_type.type_name))] if self.keyed else []
+        title = "State of an operator"
+        return Card(title, counted(len(found), "state"), facts, heads=_HEADS, rows=rows, notes=more).html()
 
     def _summaries(self) -> list[StateSummary]:
-        keyed = [keyed_summary(rows.declared, rows.columns) for rows in self.keyed]
-        return keyed + [
-            operator_summary(rows.name, rows.mode, rows.value, rows.key, rows.columns) for rows in self.operator
-        ]
-
-    def _key_name(self) -> str | None:
-        return self.key_type.type_name if self.keyed else None
+        found = []
+        for rows in self.keyed:
+            state = rows.declared
+            is_list = state.kind is StateKind.LIST
+            type_ = "–" if state.value is None else _value_type(state.value, state.user_key, is_list)
+            type_ += ", time to live" if state.ttl else ""
+            kind = state.kind.value.replace("_", " ").lower()
+            found.append(StateSummary(state.name, kind, type_, _columns(rows.columns)))
+        for one in self.operator:
+            type_ = _value_type(one.value, one.key, False)
+            found.append(StateSummary(one.name, _MODES[one.mode], type_, _columns(one.columns)))
+        return found
 
     def _elements(
         self, name: str, mode: DistributionMode, frame: DataFrame, value: str, type_: Type, subtask: str | None

@@ -1,6 +1,6 @@
 """Say which rows of an aggregate of OVER wait, and what its operator knows of the rows in each key's frame.
 
-Rows are those of `inputState`, an array for each time of a key; `stateproc.query_plans.over_states` says what the other
+Rows are those of `inputState`, an array for each time of a key; `stateproc.query_plans.node_states` says what the other
 states are. Rows after the watermark wait for it; those up to it are in a frame, if rows leave it, and in the
 accumulators. By processing time none wait.
 
@@ -43,12 +43,9 @@ def kept_rows(frame: Any, of: Frame, watermark: int | None) -> Any:
     """
     # Without an earlier time that was computed, Flink takes it for 0.
     least = 1 if of.is_bounded and of.by_row_time else -NEVER
-    return rows_after(frame, of.column, "inputState", least, _kept_after(of, watermark))
-
-
-def _kept_after(of: Frame, watermark: int | None) -> int:
-    """Return after which time rows are kept: all where rows leave the frame, else those that wait."""
-    return -NEVER if of.is_bounded else time_of(watermark)
+    # All are kept where rows leave the frame, else those that wait.
+    after = -NEVER if of.is_bounded else time_of(watermark)
+    return rows_after(frame, of.column, "inputState", least, after)
 
 
 def add_derived(

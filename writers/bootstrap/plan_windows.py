@@ -72,7 +72,6 @@ def open_slices(frame: Any, slices: Slices | Windows, watermark: int | None, key
     """Return the rows of slices or windows that are open, with their ends, of windows also starts, in milliseconds.
 
     Args:
-        frame: The rows.
         slices: What slices or windows there are.
         watermark: The watermark in milliseconds; None for none.
         keys: The columns of the keys, if rows have each window of a key once, and sessions are not to overlap.
@@ -87,7 +86,7 @@ def open_slices(frame: Any, slices: Slices | Windows, watermark: int | None, key
         check_time(frame, name, "window-aggs", f"the {'end' if name == slices.column else 'start'} of a window")
     now = time_of(watermark)
     if is_spark(frame):
-        from stateproc.writers.bootstrap.spark_windows import (
+        from stateproc.writers.bootstrap.spark_timed_rows import (
             open_rows,  # Lazy: only where Spark is imported.
             open_windows,
         )
@@ -114,7 +113,7 @@ def slice_timers(rows: Any, slices: Slices | Windows, watermark: int | None) -> 
     """
     now = time_of(watermark)
     if is_spark(rows):
-        from stateproc.writers.bootstrap.spark_windows import (
+        from stateproc.writers.bootstrap.spark_timed_rows import (
             timer_rows,  # Lazy: only where Spark is imported.
             window_timers,
         )
@@ -184,7 +183,7 @@ def time_of(watermark: int | None) -> int:
 def _in_millis(frame: Any) -> Any:
     """Return a watermark as milliseconds."""
     if is_spark(frame):
-        from stateproc.writers.bootstrap.spark_windows import in_millis  # Lazy: only where Spark is imported.
+        from stateproc.writers.bootstrap.spark_timed_rows import in_millis  # Lazy: only where Spark is imported.
 
         return in_millis(frame, WATERMARK)
     batches = list(arrow_batches(frame, [WATERMARK]))

@@ -21,7 +21,7 @@ from typing import Any
 
 from stateproc.errors import InvalidOption, SnapshotError, Where, WriteFailed
 from stateproc.metadata import SnapshotMetadata, read_metadata, walk_stream_handles
-from stateproc.metadata.handles import KeyGroupsHandle, RelativeFileHandle, StreamHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle, RelativeFileHandle, StreamHandle
 from stateproc.metadata.writer import write_metadata
 from stateproc.storage.layout import METADATA, run_of_file, run_of_marker
 from stateproc.storage.store import Entry, StorePath
@@ -157,7 +157,11 @@ class Commit:
         staging.check_under_way()
         self._check_files(again, entries)
         if not self._overwrite and METADATA in entries:
-            raise _completed_meanwhile(staging)
+            raise WriteFailed(
+                "another write has completed a snapshot here meanwhile",
+                where=Where(file=staging.metadata.uri),
+                advice="give another path; what this write left is removed with abort, or by the next one",
+            )
         before = _relative_files(_metadata_at(staging)) if METADATA in entries else frozenset()
         manifest_before = _manifest_at(staging)
         if self._hooks.manifest is not None:
@@ -336,14 +340,6 @@ def _refuse_taken(staging: Staging, overwrite: bool) -> None:
             where=Where(file=staging.directory_uri),
             advice="give a directory that is empty or not there yet",
         )
-
-
-def _completed_meanwhile(staging: Staging) -> WriteFailed:
-    return WriteFailed(
-        "another write has completed a snapshot here meanwhile",
-        where=Where(file=staging.metadata.uri),
-        advice="give another path; what this write left is removed with abort, or by the next one",
-    )
 
 
 def _runs_of_markers(entries: Iterable[Entry]) -> frozenset[str]:

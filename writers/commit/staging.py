@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from stateproc.errors import InvalidOption, Where, WriteFailed
-from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
+from stateproc.metadata.stream_handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.storage.layout import METADATA
 from stateproc.storage.paths import SnapshotLocation
 from stateproc.storage.store import StorePath

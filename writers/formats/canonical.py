@@ -21,14 +21,15 @@ import pyarrow as pa
 from stateproc.codec.array_types import Ints, Longs, LongTable
 from stateproc.codec.native.jit import copy_bytes, exported, kernel, load_u8, store_8
 from stateproc.keygroups.ranges import prefix_width
-from stateproc.metadata.handles import CANONICAL_TYPE, KeyedHandle, KeyGroupsHandle
+from stateproc.metadata.keyed_handles import KeyedHandle
+from stateproc.metadata.stream_handles import CANONICAL_TYPE, KeyGroupsHandle
 from stateproc.readers.canonical.entry_scan import measure_canonical
 from stateproc.readers.key_group_blocks import group_ranges
-from stateproc.storage import SnapshotLocation, open_handle
+from stateproc.storage import open_handle
 from stateproc.writers.formats.byte_sink import ByteSink, FramedStream
 from stateproc.writers.formats.entry_batches import EntryColumns, entry_columns, portions
 from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedFileWriter
-from stateproc.writers.formats.order_check import OrderCheck, compare_counts, measured_counts, reading_back
+from stateproc.writers.formats.order_check import OrderCheck, compare_measured, reading_back
 
 # Kernel that encodes raw entries as canonical key groups.
 
@@ -238,35 +239,18 @@ def _runs(columns: EntryColumns, prefix: int) -> Iterator[tuple[int, int, int]]:
 # Verification of a canonical file that was just written.
 
 
-def verify_canonical(
-    handle: KeyGroupsHandle,
-    location: SnapshotLocation,
-    entries: Longs,
-    states: Sequence[str],
-    max_parallelism: int,
-    *,
-    compressed: bool,
-) -> None:
-    """Read a file of CanonicalWriter back and compare its entries per key group and state with the written ones.
+def verify_canonical(file: KeyedFileSpec, handle: KeyedHandle, entries: Longs) -> None:
+    """Read a file of CanonicalWriter back and compare its entries with the written ones. Raises WriteFailed.
 
-    Args:
-        handle: the file.
-        location: the snapshot's directory.
-        entries: the entries written, int64 [key groups, states].
-        states: names by state id.
-        max_parallelism: the operator's number of key groups, which decides on the width of key prefixes.
-        compressed: as the file's header says.
-
-    Raises:
-        WriteFailed: the file cannot be read, or its entries are not those written.
+    ``entries``: those written, int64 [key groups, states].
     """
-    source = open_handle(handle.stream, location)
+    assert isinstance(handle, KeyGroupsHandle)
+    source, names = open_handle(handle.stream, file.location), file.header.names
     with reading_back(source.name):
         ranges = group_ranges(handle.first_key_group, handle.offsets, source.size, source.name)
-        measure = measure_canonical(
-            source, ranges, compressed=compressed, prefix=prefix_width(max_parallelism), n_states=len(states)
-        )
-    compare_counts(measured_counts(measure, handle, entries), entries, handle.first_key_group, states, source.name)
+        prefix = prefix_width(file.max_parallelism)
+        measure = measure_canonical(source, ranges, compressed=file.compressed, prefix=prefix, n_states=len(names))
+    compare_measured(measure, entries, handle.first_key_group, names, source.name)
 
 
 # Keyed state of a subtask as a canonical file, with its handle (KeyGroupsSavepointStateHandle).
@@ -290,14 +274,6 @@ def open_canonical(file: KeyedFileSpec) -> Iterator[KeyedFileWriter]:
             return KeyGroupsHandle(CANONICAL_TYPE, file.key_groups.start, offsets, sink.close())
 
         yield KeyedFileWriter(writer.write, close, writer.entries)
-
-
-def verify_canonical_file(file: KeyedFileSpec, handle: KeyedHandle, entries: Longs) -> None:
-    """Compare a written file with the entries that were written to it. Raises WriteFailed."""
-    assert isinstance(handle, KeyGroupsHandle)
-    verify_canonical(
-        handle, file.location, entries, file.header.names, file.max_parallelism, compressed=file.compressed
-    )
 
 
 def is_canonical_handle(handle: KeyedHandle) -> bool:

@@ -33,7 +33,8 @@ from stateproc.codec.layouts import Blob, Delimited
 from stateproc.codec.layouts.strings import SerializedValue
 from stateproc.codec.machine import Machine
 from stateproc.errors import InvalidEntries
-from stateproc.metadata.handles import CANONICAL_TYPE, KeyedHandle, KeyGroupsHandle
+from stateproc.metadata.keyed_handles import KeyedHandle
+from stateproc.metadata.stream_handles import CANONICAL_TYPE, KeyGroupsHandle
 from stateproc.readers.entry_programs import key_layout
 from stateproc.readers.error_context import placed
 from stateproc.readers.heap.reader import measure_heap
@@ -41,13 +42,13 @@ from stateproc.readers.key_group_blocks import group_ranges
 from stateproc.readers.row_schema import element_layout
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Undecodable
-from stateproc.storage import SnapshotLocation, open_handle
+from stateproc.storage import open_handle
 from stateproc.storage.store import StorePath
 from stateproc.storage.writing import writing
 from stateproc.writers.formats.byte_sink import ByteSink, FramedStream
 from stateproc.writers.formats.entry_batches import EntryColumns, byte_scalar, entry_columns
 from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedFileWriter
-from stateproc.writers.formats.order_check import OrderCheck, compare_counts, measured_counts, reading_back
+from stateproc.writers.formats.order_check import OrderCheck, compare_measured, reading_back
 
 # Convert raw entries of one state to the entries of native heap snapshots.
 
@@ -142,7 +143,10 @@ class _OpenMap:
 
     def feed(self, parts: Columns) -> Iterator[HeapEntries]:
         scopes = _join(parts["namespace"], parts["key"])
-        bounds = _new_scopes(scopes, parts["namespace"])
+        # The rows whose key and namespace are not those of the row before; the first one always.
+        sizes = np.diff(_offsets(parts["namespace"].cast(pa.large_binary())))
+        differ = booleans_of(pc.not_equal(scopes[1:], scopes[:-1])).view(np.bool_)
+        bounds = np.concatenate([[0], np.flatnonzero(differ | (np.diff(sizes) != 0)) + 1]).astype(np.int64)
         first = (parts["namespace"][0].as_py(), parts["key"][0].as_py())
         entries = _join(parts["user_key"], _marked(parts["value"]))
         if first == self._scope:
@@ -235,13 +239,6 @@ def _marked(values: pa.Array) -> pa.LargeBinaryArray:
     return pc.if_else(values_array(longer), byte_scalar(b"\1"), wide) if longer.any() else wide
 
 
-def _new_scopes(scopes: pa.LargeBinaryArray, namespaces: pa.Array) -> Longs:
-    """The rows whose key and namespace are not those of the row before; the first one always."""
-    sizes = np.diff(_offsets(namespaces.cast(pa.large_binary())))
-    differ = booleans_of(pc.not_equal(scopes[1:], scopes[:-1])).view(np.bool_)
-    return np.concatenate([[0], np.flatnonzero(differ | (np.diff(sizes) != 0)) + 1]).astype(np.int64)
-
-
 # Write native heap files, which HashMapStateBackend restores as its own checkpoints and native savepoints.
 #
 # Format: org.apache.flink.runtime.state.heap.HeapSnapshotStrategy; the reader is stateproc.readers.heap.
@@ -261,7 +258,6 @@ class HeapWriter:
         sink: receives the file's bytes.
         header: of write_keyed_header.
         states: by state id; a state that is only a name may have no entries.
-        key_groups: the subtask's key groups.
         ctx: the layout of the serializers' values.
         compressed: as the header says.
     """
@@ -407,34 +403,17 @@ _NO_GROUP = -1
 """The offset of a key group that a handle has no data for."""
 
 
-def verify_heap(
-    handle: KeyGroupsHandle,
-    location: SnapshotLocation,
-    entries: Longs,
-    states: Sequence[StateDescriptor | str],
-    ctx: LayoutContext,
-    *,
-    compressed: bool,
-) -> None:
-    """Read a file of HeapWriter back and compare its entries per key group and state with the written ones.
+def verify_heap(file: KeyedFileSpec, handle: KeyedHandle, entries: Longs) -> None:
+    """Read a file of HeapWriter back and compare its entries with the written ones. Raises WriteFailed.
 
-    Args:
-        handle: the file.
-        location: the snapshot's directory.
-        entries: the entries written, int64 [key groups, states]; a list or a map counts as one.
-        states: by state id; a state that is only a name has no entries.
-        ctx: the layout of the serializers' values.
-        compressed: as the file's header says.
-
-    Raises:
-        WriteFailed: the file cannot be read, or its entries are not those written.
+    ``entries``: those written, int64 [key groups, states]; a list or a map counts as one.
     """
-    source = open_handle(handle.stream, location)
+    assert isinstance(handle, KeyGroupsHandle)
+    source = open_handle(handle.stream, file.location)
     with reading_back(source.name):
         ranges = group_ranges(handle.first_key_group, handle.offsets, source.size, source.name, empty=_NO_GROUP)
-        measure = measure_heap(source, ranges, states, ctx, compressed=compressed)
-    names = [state if isinstance(state, str) else state.name for state in states]
-    compare_counts(measured_counts(measure, handle, entries), entries, handle.first_key_group, names, source.name)
+        measure = measure_heap(source, ranges, file.states, file.context, compressed=file.compressed)
+    compare_measured(measure, entries, handle.first_key_group, file.header.names, source.name)
 
 
 # Keyed state of a subtask as a native heap file, with its handle (KeyGroupsStateHandle).
@@ -463,12 +442,6 @@ def open_heap(file: KeyedFileSpec) -> Iterator[KeyedFileWriter]:
             return KeyGroupsHandle(_TYPE, file.key_groups.start, offsets, stream, str(uuid.uuid4()))
 
         yield KeyedFileWriter(writer.write, close, writer.entries)
-
-
-def verify_heap_file(file: KeyedFileSpec, handle: KeyedHandle, entries: Longs) -> None:
-    """Compare a written file with the entries that were written to it. Raises WriteFailed."""
-    assert isinstance(handle, KeyGroupsHandle)
-    verify_heap(handle, file.location, entries, file.states, file.context, compressed=file.compressed)
 
 
 def is_heap_handle(handle: KeyedHandle) -> bool:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from stateproc.codec.array_types import Longs
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import StateMetaInfo, write_keyed_header
-from stateproc.metadata.handles import KeyedHandle
+from stateproc.metadata.keyed_handles import KeyedHandle
 from stateproc.readers.state_descriptor import StateDescriptor, keyed_state
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.storage import SnapshotLocation
@@ -44,8 +44,17 @@ class OperatorStateHeader:
     states: tuple[StateMetaInfo, ...]
     broadcast: tuple[StateMetaInfo, ...]
 
+    @property
+    def infos(self) -> tuple[StateMetaInfo, ...]:
+        """All states, in the order of their ids."""
+        return (*self.states, *self.broadcast)
+
     def name(self, state_id: int) -> str:
-        return (*self.states, *self.broadcast)[state_id].name
+        return self.infos[state_id].name
+
+    def mapped(self, change: Callable[[StateMetaInfo], StateMetaInfo]) -> OperatorStateHeader:
+        """Return the header with other entries of its states."""
+        return OperatorStateHeader(tuple(map(change, self.states)), tuple(map(change, self.broadcast)))
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from enum import Enum
 
 from stateproc.codec.array_types import Longs
 from stateproc.errors import InvalidOption
-from stateproc.metadata.handles import KeyedHandle
-from stateproc.writers.formats.canonical import is_canonical_handle, open_canonical, verify_canonical_file
-from stateproc.writers.formats.heap import is_heap_handle, open_heap, verify_heap_file
+from stateproc.metadata.keyed_handles import KeyedHandle
+from stateproc.writers.formats.canonical import is_canonical_handle, open_canonical, verify_canonical
+from stateproc.writers.formats.heap import is_heap_handle, open_heap, verify_heap
 from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedFileWriter
-from stateproc.writers.formats.rocksdb.writer import is_rocksdb_handle, open_rocksdb, verify_rocksdb_database
+from stateproc.writers.formats.rocksdb.writer import is_rocksdb_handle, open_rocksdb, verify_rocksdb
 
 
 class OutputFormat(Enum):
@@ -48,7 +48,7 @@ class KeyedFormat:
 
 
 KEYED_FORMATS: dict[OutputFormat, KeyedFormat] = {
-    OutputFormat.CANONICAL: KeyedFormat(open_canonical, verify_canonical_file, is_canonical_handle),
-    OutputFormat.NATIVE_HASHMAP: KeyedFormat(open_heap, verify_heap_file, is_heap_handle),
-    OutputFormat.NATIVE_ROCKSDB: KeyedFormat(open_rocksdb, verify_rocksdb_database, is_rocksdb_handle),
+    OutputFormat.CANONICAL: KeyedFormat(open_canonical, verify_canonical, is_canonical_handle),
+    OutputFormat.NATIVE_HASHMAP: KeyedFormat(open_heap, verify_heap, is_heap_handle),
+    OutputFormat.NATIVE_ROCKSDB: KeyedFormat(open_rocksdb, verify_rocksdb, is_rocksdb_handle),
 }

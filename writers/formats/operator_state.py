@@ -21,8 +21,7 @@ import pyarrow.compute as pc
 from stateproc.codec.arrow_arrays import RowBytes, row_bytes_of
 from stateproc.errors import CorruptSnapshot, DuplicateKey, InvalidEntries, InvalidOption, Where
 from stateproc.metadata.backend import DISTRIBUTION_MODE, OPERATOR, StateMetaInfo, write_operator_header
-from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
-from stateproc.metadata.operator_handles import MODES, DistributionMode
+from stateproc.metadata.operator_handles import MODES, DistributionMode, OperatorStreamHandle, StatePartition
 from stateproc.readers.key_group_blocks import whole_frames
 from stateproc.readers.operator_state import element_ranges
 from stateproc.storage import SnapshotLocation, open_handle

@@ -20,7 +20,6 @@ from stateproc.errors import (
     Where,
     WriteFailed,
 )
-from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.readers.raw_entries import EntryCounts
 from stateproc.writers.formats.entry_batches import EntryColumns
 
@@ -160,12 +159,13 @@ def reading_back(file: str) -> Iterator[None]:
         ) from error
 
 
-def measured_counts(measure: EntryCounts, handle: KeyGroupsHandle, entries: Longs) -> Longs:
-    """The entries that a reader counted, int64 [key groups, states] as ``entries``."""
+def compare_measured(
+    measure: EntryCounts, entries: Longs, first_key_group: int, states: Sequence[str], file: str
+) -> None:
+    """Raise WriteFailed unless a reader counted as many entries; arguments as for `compare_counts`."""
     counts = np.zeros_like(entries)
-    rows = np.array(measure.key_groups, dtype=np.int64) - handle.first_key_group
-    counts[rows] = measure.entries
-    return counts
+    counts[np.array(measure.key_groups, dtype=np.int64) - first_key_group] = measure.entries
+    compare_counts(counts, entries, first_key_group, states, file)
 
 
 def compare_counts(counts: Longs, entries: Longs, first_key_group: int, states: Sequence[str], file: str) -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from stateproc.codec.arrow_arrays import values_array
 from stateproc.errors import InvalidOption, UnorderedEntries, WriteFailed
 from stateproc.html.units import human_bytes
-from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
+from stateproc.metadata.stream_handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.model.parallel_scan import available_cores
 from stateproc.writers.bootstrap.arrow_frames import arrow_batches
 from stateproc.writers.bootstrap.frame_columns import is_spark
@@ -273,7 +273,6 @@ def spilled(
 
     Args:
         items: What to read.
-        read: Reads one item.
         threads: The most threads.
         stored_bytes: The bytes of all entries, about; None if they are not known.
 

@@ -21,8 +21,7 @@ from stateproc.writers.bootstrap.new_operator import NewOperator
 from stateproc.writers.commit.commit import check_target
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat
-from stateproc.writers.plan.pending_notes import pending_notes
-from stateproc.writers.plan.restore_notes import max_parallelism_notes, restore_notes, source_notes
+from stateproc.writers.plan.restore_notes import max_parallelism_notes, pending_notes, restore_notes, source_notes
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction, SavepointPlan, StatePlan
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.file_copy import copy_plan
@@ -48,19 +47,6 @@ from stateproc.writers.write_task import Source
 # Plan the states of one operator: which are added, replaced, changed, carried over and dropped.
 
 _TTL = {"on": "time to live enabled", "off": "time to live disabled", "purge": "expired entries dropped"}
-
-
-def new_states(operator: NewOperator) -> Iterator[StatePlan]:
-    """Yield the states of an operator that comes from DataFrames or tables."""
-    for name, kind in operator.declared_states:
-        yield StatePlan(name, kind, PlanAction.ADDED)
-
-
-def dropped_states(operator: Operator) -> Iterator[StatePlan]:
-    """Yield the states of an operator that is left out, as far as their headers can be read."""
-    for state in operator.states:
-        kind = "timers" if state.is_timers else state.kind
-        yield StatePlan(state.name, kind, PlanAction.DROPPED, source_name=state.name)
 
 
 def rewrite_reasons(
@@ -113,7 +99,11 @@ def keyed_states(
         if item.keyed:
             raise
         # Files of states that cannot be read are copied like others.
-        yield from (_carried(state.name, state.kind) for state in operator.operator.keyed_states)
+        carried = PlanAction.CARRIED
+        yield from (
+            StatePlan(state.name, state.kind, carried, source_name=state.name)
+            for state in operator.operator.keyed_states
+        )
         return
     made = dict(operator.declared_states) if edits.states else {}
     for info in infos:
@@ -192,10 +182,6 @@ def _operator_states(
             elements = None if state.elements is None else rest.rows
         action = PlanAction.CHANGED if own_changes or state.name in changed else PlanAction.CARRIED
         yield StatePlan(state.name, state.kind, action, reasons, state.name, elements)
-
-
-def _carried(name: str, kind: str) -> StatePlan:
-    return StatePlan(name, kind, PlanAction.CARRIED, source_name=name)
 
 
 @dataclass(frozen=True)
@@ -379,6 +365,7 @@ def _plan(planned: PlannedOperator, settings: WriteSettings, source: Snapshot | 
     is_changed = bool(reasons) or any(state.action is not PlanAction.CARRIED for state in states)
     if item.kept is not None:
         reasons = (*reasons, f"max parallelism stays {item.max_parallelism}")
+    writes = planned.operator_state is not None and bool(own.operator_files)
     return OperatorPlan(
         operator_id=operator.operator_id,
         uid=operator.uid,
@@ -392,16 +379,11 @@ def _plan(planned: PlannedOperator, settings: WriteSettings, source: Snapshot | 
         keyed_format=None if spec.keyed is None else (settings.format or OutputFormat.CANONICAL).value,
         files_copied=len(kept.copies),
         bytes_copied=kept.bytes,
-        files_written=_files_written(planned, own),
+        files_written=planned.scaled.parallelism * ((planned.spec.keyed is not None) + writes),
         bytes_read=every.bytes - kept.bytes,
         temporary_bytes=_temporary_bytes(planned, every.bytes - kept.bytes, own),
         states=states,
     )
-
-
-def _files_written(planned: PlannedOperator, own: Operator) -> int:
-    writes = planned.operator_state is not None and bool(own.operator_files)
-    return planned.scaled.parallelism * ((planned.spec.keyed is not None) + writes)
 
 
 _SPILLED = 1.2
@@ -412,7 +394,6 @@ def _temporary_bytes(planned: PlannedOperator, stored: int, own: Operator | None
     """Return about how much waits in temporary files until all entries of a state file are known.
 
     Args:
-        planned: The operator.
         stored: The stored bytes of its state that is written anew.
         own: The operator in the source; None of a new one.
     """
@@ -446,7 +427,7 @@ def _new(
         keyed_format=None if spec.keyed is None else (settings.format or OutputFormat.CANONICAL).value,
         files_written=files * item.parallelism,
         temporary_bytes=_temporary_bytes(planned, 0),
-        states=tuple(new_states(operator)),
+        states=tuple(StatePlan(name, kind, PlanAction.ADDED) for name, kind in operator.declared_states),
     )
 
 
@@ -466,5 +447,8 @@ def _dropped_plan(operator: Operator) -> OperatorPlan:
         source_id=operator.operator_id,
         source_parallelism=operator.parallelism,
         source_max_parallelism=operator.max_parallelism,
-        states=tuple(dropped_states(operator)),
+        states=tuple(
+            StatePlan(one.name, "timers" if one.is_timers else one.kind, PlanAction.DROPPED, source_name=one.name)
+            for one in operator.states
+        ),
     )

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from stateproc.errors import SnapshotError
 from stateproc.flink_versions import Release
+from stateproc.html.units import some_of
+from stateproc.keygroups.operator_ids import operator_id
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.model.config_snapshots import ADVICE, FIRST_WITHOUT, has_config_snapshot
+from stateproc.model.operator import Operator
+from stateproc.reports.pending import pending, summary
+from stateproc.snapshot.snapshot import Snapshot
 from stateproc.writers.kafka_offset_words import OFFSET_WORDS
 from stateproc.writers.plan.savepoint_plan import OperatorPlan, PlanAction
 from stateproc.writers.rewrite.existing_operator import ExistingOperator
-from stateproc.writers.rewrite.kafka_offsets import COMMITTER_STATE, is_kafka_sink
+from stateproc.writers.rewrite.kafka_offsets import COMMITTER_STATE, committer_uid, is_kafka_sink
 from stateproc.writers.rewrite.operator_state_edits import KafkaState, SourceState
 from stateproc.writers.rewrite.source_positions import SourceSplits
 from stateproc.writers.scaled_operators import AnyOperator, WriteSettings
@@ -132,8 +138,7 @@ def _position_notes(display: str, before: SourceSplits, after: SourceSplits) -> 
     moved = {name: at for name, at in after.positions.items() if at != old[name]}
     changes = [f"{name} {old[name] or '–'} → {at}" for name, at in sorted(moved.items())]
     if changes:
-        more = f" and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
-        yield f"{display}: new positions {', '.join(changes[:_SHOWN])}{more}"
+        yield f"{display}: new positions {some_of(changes, _SHOWN)}"
     for caution in itertools.islice(after.cautions(moved.keys()), _SHOWN):
         yield f"{display}: {caution}"
 
@@ -146,8 +151,7 @@ def _offsets_notes(display: str, before: KafkaState, after: KafkaState) -> Itera
         if new[topic, number] != old.get((topic, number))
     ]
     if changes:
-        more = f" and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
-        yield f"{display}: new offsets {', '.join(changes[:_SHOWN])}{more}"
+        yield f"{display}: new offsets {some_of(changes, _SHOWN)}"
     gone = [f"{topic}:{number}" for topic, number in before.known if (topic, number) not in set(after.known)]
     if gone:
         yield (
@@ -164,8 +168,7 @@ def _offset(offset: int | None) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Join the first few names, quoted."""
-    shown = ", ".join(f"'{name}'" for name in names[:_SHOWN])
-    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
+    return some_of([f"'{name}'" for name in names], _SHOWN)
 
 
 # Say which max parallelism a job needs to restore a planned savepoint.
@@ -180,7 +183,6 @@ def max_parallelism_notes(plans: Sequence[OperatorPlan], kept: Mapping[str, str]
     """Yield the notes of a plan.
 
     Args:
-        plans: The operators.
         kept: Why operators keep their max parallelism where another is set for all, by operator id.
     """
     present = [plan for plan in plans if plan.max_parallelism is not None]
@@ -222,3 +224,66 @@ def _of_operators(parallel: Sequence[OperatorPlan], changed: Sequence[OperatorPl
                 f"{number} as well; a savepoint does not say which are. Those of the same parallelism and another "
                 f"max parallelism are {listed([plan.display for plan in others])}"
             )
+
+
+# What of a source's sinks is not committed and would be lost by a planned write.
+#
+# A restore commits what is in the state of a sink's committer. It does not if the operator is dropped, if its state is
+# emptied, or if the committer keeps the uid of a sink that gets another one: the job looks for the committer of the new
+# uid.
+
+
+_LOST = ("to commit", "in progress", "buffered")
+_MOST_NAMES = 3
+
+
+def pending_notes(source: Snapshot | None, operators: Sequence[ExistingOperator]) -> Iterator[str]:
+    """Yield a note per operator of the source whose pending files, transactions or records would be lost.
+
+    Args:
+        source: the snapshot that is changed; None: the savepoint is new.
+        operators: the operators of it that are kept.
+    """
+    if source is None:
+        return
+    kept = {item.operator.operator_id: item for item in operators}
+    for operator in source.operators:
+        own = kept.get(operator.operator_id)
+        if own is None:
+            yield from _note(operator, None, "are lost with the operator")
+        elif own.edits.emptied:
+            yield from _note(operator, own.edits.emptied, "are dropped: no restore commits them")
+    yield from _committers(source, kept)
+
+
+def _committers(source: Snapshot, kept: Mapping[str, ExistingOperator]) -> Iterator[str]:
+    """Yield notes on committers that keep their uid when their sink gets another."""
+    by_id = {operator.operator_id: operator for operator in source.operators}
+    for identifier, item in kept.items():
+        uid = item.operator.uid
+        if uid is None or item.operator_id == identifier:
+            continue
+        committer = by_id.get(operator_id(committer_uid(uid)))
+        own = None if committer is None else kept.get(committer.operator_id)
+        if committer is None or own is None or own.operator_id != committer.operator_id:
+            continue
+        new = f"'{committer_uid(item.uid)}'" if item.uid else "the committer's new uid"
+        yield from _note(
+            committer, None, f"are not found by the job, unless '{committer_uid(uid)}' is renamed to {new}, too"
+        )
+
+
+def _note(operator: Operator, states: set[str] | None, fate: str) -> Iterator[str]:
+    try:
+        rows = [row for row in _rows(operator, states) if row["status"] in _LOST]
+    except SnapshotError as error:
+        yield f"{operator.display}: whether something is not committed cannot be read: {error.message}"
+        return
+    if not rows:
+        return
+    shown = some_of([row["name"] for row in rows], _MOST_NAMES)
+    yield f"{operator.display}: {summary(rows)} {fate}: {shown}"
+
+
+def _rows(operator: Operator, states: set[str] | None) -> Iterator[dict[str, Any]]:
+    return pending([operator], None if states is None else lambda _, name: name in states)

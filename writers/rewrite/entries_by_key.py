@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
+from stateproc.errors import CorruptSnapshot, Where
+from stateproc.readers.state_descriptor import StateDescriptor
+
 _AT_ONCE = 32 << 20
 """Entries of about so many bytes are looked up together: each time all keys of the other state are hashed."""
 _MOST_WAITING = 1 << 20
@@ -26,6 +29,13 @@ def in_large_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
             waiting, size = [], 0
     if waiting:
         yield as_one(waiting)
+
+
+def damage(state: StateDescriptor, what: str) -> CorruptSnapshot:
+    """Return the error for entries that no state backend writes."""
+    return CorruptSnapshot(
+        what, where=Where(state=state.name), advice="the snapshot is damaged; use a copy or take it again"
+    )
 
 
 def as_one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot, Where, not_found
+from stateproc.errors import InvalidOption, UnsupportedSnapshot, Where, located, not_found
 from stateproc.flink_versions import Release
 from stateproc.html.units import counted
 from stateproc.keygroups.class_hashes import SCALA, ClassHash
 from stateproc.keygroups.key_group_assignment import key_hash_of
 from stateproc.metadata.backend import StateMetaInfo
-from stateproc.metadata.handles import ChangelogHandle, IncrementalHandle, KeyedHandle
+from stateproc.metadata.keyed_handles import ChangelogHandle, IncrementalHandle, KeyedHandle
 from stateproc.metadata.snapshot_kind import first_reading_release
 from stateproc.model.operator import Operator
 from stateproc.model.operator_context import OperatorContext
@@ -78,16 +78,19 @@ from stateproc.writers.rewrite.raw_copy import (
 from stateproc.writers.rewrite.rekey import (
     HashChoice,
     HashCodes,
+    KeyHashes,
+    Regrouping,
     Rekey,
     RekeyedEncoder,
     choose_hash,
     confirm_function,
     default_hash_name,
+    key_hashes,
+    regrouping_words,
     rekey,
 )
-from stateproc.writers.rewrite.row_deletion import RowDeletion, row_deletion
+from stateproc.writers.rewrite.row_selection import RowDeletion, row_deletion
 from stateproc.writers.rewrite.row_update import RowUpdate, row_update
-from stateproc.writers.rewrite.scala_keys import KeyHashes, Regrouping, key_hashes, words
 from stateproc.writers.rewrite.source_positions import Positions
 from stateproc.writers.rewrite.ttl import TtlChange, ttl_off, ttl_on, ttl_purge, with_ttl, without_ttl
 from stateproc.writers.rewrite.type_changes import Change, TypeChange
@@ -730,10 +733,8 @@ class ExistingOperator:
             if self._hash_choice is None:
                 self._hash_choice = named, choose_hash(self.operator, self.header, named)
             named = self._hash_choice[1].hash.name
-        try:
+        with located(InvalidOption, operator=self.operator.display):
             found = key_hash_of(key, named, self.operator.options.context)
-        except InvalidOption as error:
-            raise error.at(operator=self.operator.display) from error
         self._new_key_hash = None if is_confirmed else named
         return found if isinstance(found, ClassHash) else None
 
@@ -772,10 +773,8 @@ class ExistingOperator:
         if partners is not None and edit is not None and edit.action != "on" and edit.ttl:
             # What the write drops of the other input is no partner.
             expired = ttl_purge(partners, self.operator.options.context, edit.ttl, edit.now)
-        try:
+        with located(operator=self.operator.display):
             return partner_numbers(self.operator, (own, partners), change, split, expired)
-        except SnapshotError as error:
-            raise error.at(operator=self.operator.display) from error
 
     def frame_sums(self, name: str, state_id: int, split: CarriedSplit | None = None) -> FrameSums | None:
         """What computes accumulators of new calls of OVER, for entries of a split.
@@ -793,10 +792,8 @@ class ExistingOperator:
             )
         own = self._with_type(name, state_id)
         states = [self.header.keyed(one) for one in (ROWS_STATE, TIME_STATE) if one in self.header.names]
-        try:
+        with located(operator=self.operator.display):
             return frame_sums(self.operator, own, states, frame, split)
-        except SnapshotError as error:
-            raise error.at(operator=self.operator.display) from error
 
     def row_edits(self, name: str, *, count: bool) -> list[str]:
         """Return what a plan says of the edits of a state's rows.
@@ -843,7 +840,7 @@ class ExistingOperator:
         """What a plan says of the formula of keys' hash codes, if one was chosen."""
         notes = [] if self._hash_choice is None else [self._hash_choice[1].note(self.operator.display)]
         if self._key_hashes is not None and self._key_hashes[0] is not None:
-            notes.append(words(self.operator.display, self._key_hashes[0]))
+            notes.append(regrouping_words(self.operator.display, self._key_hashes[0]))
         if self._new_key_hash is not None:
             notes.append(
                 f"{self.operator.display}: keys of the new type are hashed by {self._new_key_hash}, which no key of "
@@ -879,10 +876,8 @@ class ExistingOperator:
             for state_id, one, name in self._copied()
             for split in one._edited_splits(name, state_id, mine, spec.release)
         )
-        try:
+        with located(operator=self.operator.display):
             return RawCopies(tuple(_joined(splits)), files)
-        except SnapshotError as error:
-            raise error.at(operator=self.operator.display) from error
 
     def sources(self, spec: WriteSpec, index: int) -> Iterator[Source]:
         """The rows of the states that come from DataFrames; ``index``: the operator's position in ``spec``.

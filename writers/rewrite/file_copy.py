@@ -12,19 +12,11 @@ from functools import partial
 
 import numpy as np
 
-from stateproc.errors import InvalidOption, MissingFile, SnapshotError, UnsupportedSnapshot, Where
-from stateproc.metadata.handles import (
-    ByteStreamHandle,
-    ChangelogHandle,
-    FileChangelogHandle,
-    IncrementalHandle,
-    KeyedHandle,
-    KeyGroupsHandle,
-    OperatorHandle,
-    RelativeFileHandle,
-    StreamHandle,
-)
+from stateproc.errors import InvalidOption, MissingFile, UnsupportedSnapshot, Where, located
+from stateproc.metadata.keyed_handles import ChangelogHandle, FileChangelogHandle, IncrementalHandle, KeyedHandle
+from stateproc.metadata.operator_handles import OperatorHandle
 from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
+from stateproc.metadata.stream_handles import ByteStreamHandle, KeyGroupsHandle, RelativeFileHandle, StreamHandle
 from stateproc.storage import SnapshotLocation, open_handle
 from stateproc.storage.sources import FileSource
 from stateproc.writers.commit.staging import Staging
@@ -121,10 +113,8 @@ class FileCopy:
 
     def run(self, staging: Staging) -> RelativeFileHandle | ByteStreamHandle:
         """Copy the file and return the handle of the copy. Raises MissingFile, CorruptSnapshot, WriteFailed."""
-        try:
+        with located(operator=self.operator):
             return self._run(staging)
-        except SnapshotError as error:
-            raise error.at(operator=self.operator) from error
 
     def _run(self, staging: Staging) -> RelativeFileHandle | ByteStreamHandle:
         source = _whole(self.source) if self.to_end else self.source

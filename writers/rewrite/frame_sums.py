@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.codec.arrow_arrays import RowBytes, row_bytes_of
-from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
+from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.model.operator import Operator
 from stateproc.query_plans.aggregate_conversion import FrameBuffers
 from stateproc.readers.entry_decoder import decode_entries
@@ -28,7 +28,7 @@ from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext
 from stateproc.serializers.java.collections import ListOf
 from stateproc.serializers.table.serializers import RowData
-from stateproc.writers.rewrite.entries_by_key import added_up, in_large_batches
+from stateproc.writers.rewrite.entries_by_key import added_up, damage, in_large_batches
 from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits
 from stateproc.writers.rewrite.rekey import Rekey, rekey
 from stateproc.writers.rewrite.row_selection import raw_entries, with_column
@@ -50,7 +50,6 @@ class KeptRows:
     """The rows that an aggregate of OVER keeps. Picklable.
 
     Attributes:
-        state: The state with the rows.
         context: How its entries are decoded.
         keys: Finds the key in an entry.
         splits: The entries in some key groups.
@@ -81,7 +80,7 @@ class KeptRows:
                 values = row_bytes_of(batch.column("value"))
                 starts, stops = values.offsets[:-1], values.offsets[1:]
                 if (stops - starts != _TIME).any():
-                    raise _damage(times.state, "a time is no number of 8 bytes")
+                    raise damage(times.state, "a time is no number of 8 bytes")
                 found = values.data[starts[:, None] + np.arange(_TIME)].view(">i8").reshape(-1).astype(np.int64)
                 parts.append(pa.table({"key": keys.cast(pa.large_binary()), "time": found}))
         return pa.concat_tables(parts)
@@ -117,7 +116,6 @@ class FrameSums:
     """Sets buffers of accumulators to sums and numbers of the rows in the frame. Picklable.
 
     Attributes:
-        frame: The buffers.
         state: The accumulators as their entries come, with zeros in these buffers.
         keys: Finds the key in an entry.
         rows: The rows that the aggregate keeps.
@@ -148,7 +146,7 @@ class FrameSums:
         fields = _BEFORE_ROW + (arity + _HEADER_BITS + 63) // 64 * _WORD
         starts = values.offsets[:-1] + fields
         if (starts + arity * _WORD > values.offsets[1:]).any():
-            raise _damage(self.state, "an accumulator is cut off")
+            raise damage(self.state, "an accumulator is cut off")
         data = values.data.copy()
         counted = data[(starts + self.frame.rows * _WORD)[:, None] + np.arange(_WORD)].view("<i8").reshape(-1)
         if not np.array_equal(counted, _numbers(sums.column("rows"))):
@@ -176,7 +174,6 @@ def frame_sums(
     """Return what computes accumulators of new calls of OVER.
 
     Args:
-        operator: The operator.
         own: The state of the accumulators, as its entries come.
         states: Those of ROWS_STATE and TIME_STATE that the operator has, as they are stored.
         frame: The buffers that are computed.
@@ -227,12 +224,6 @@ def _rows_of(state: StateDescriptor) -> RowData:
 def _numbers(column: pa.ChunkedArray) -> npt.NDArray[np.generic]:
     """Return the sums; 0 of groups without a row."""
     return np.asarray(pc.fill_null(column, 0).combine_chunks())
-
-
-def _damage(state: StateDescriptor, what: str) -> CorruptSnapshot:
-    return CorruptSnapshot(
-        what, where=Where(state=state.name), advice="the snapshot is damaged; use a copy or take it again"
-    )
 
 
 def _not_of_the_plan(state: StateDescriptor, what: str) -> UnsupportedSnapshot:

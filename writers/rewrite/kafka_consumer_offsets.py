@@ -5,8 +5,7 @@ An element is the partition by Kryo, then the offset as i64: a partition that mo
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -14,13 +13,18 @@ import pyarrow as pa
 from stateproc.codec.arrow_arrays import Unencodable
 from stateproc.codec.layouts.base import Unwritable
 from stateproc.connectors.kafka_consumer import CONSUMER_STATE, cached_hash, next_offset, stored_offset
-from stateproc.errors import InvalidOption, UnsupportedSnapshot, Where
+from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.model.operator import Operator
 from stateproc.serializers import Serializer
 from stateproc.serializers.core.base import LayoutContext
 from stateproc.wire import Output
-from stateproc.writers.rewrite.kafka_offsets import OffsetsEdit, Partition, check_named
-from stateproc.writers.rewrite.operator_state_copy import GivenElements, merged_operator_header, raw_elements
+from stateproc.writers.rewrite.kafka_offsets import KafkaPartitions, OffsetsEdit, Partition, fewest_first
+from stateproc.writers.rewrite.operator_state_copy import (
+    GivenElements,
+    given_elements,
+    merged_operator_header,
+    raw_elements,
+)
 
 _OFFSET_BYTES = 8
 
@@ -49,7 +53,7 @@ class ConsumedPartition:
 
 
 @dataclass(frozen=True)
-class KafkaConsumerState:
+class KafkaConsumerState(KafkaPartitions):
     """The partitions of a FlinkKafkaConsumer.
 
     Attributes:
@@ -63,7 +67,7 @@ class KafkaConsumerState:
     context: LayoutContext = field(repr=False)
 
     state_name = CONSUMER_STATE
-    reasons = ("new Kafka offsets",)
+    role = "consumer"
 
     @property
     def known(self) -> tuple[Partition, ...]:
@@ -77,40 +81,20 @@ class KafkaConsumerState:
 
     def elements(self) -> list[GivenElements]:
         """The elements of the state, by subtask."""
-        found: dict[int, list[bytes]] = {}
-        for item in self.partitions:
-            found.setdefault(item.subtask, []).append(item.element)
-        return [GivenElements(subtask, tuple(values)) for subtask, values in sorted(found.items())]
+        return given_elements((item.subtask, item.element) for item in self.partitions)
 
     def coordinator(self) -> None:
         """The consumer has no coordinator."""
 
-    def changed(self, edits: Sequence[OffsetsEdit], subtasks: int, operator: str) -> KafkaConsumerState:
-        """Return the state after all edits. Raises NotFound, InvalidOption, UnsupportedSnapshot."""
-        state = self
-        for edit in edits:
-            state = state._edited(edit, subtasks, operator)
-        if not state.partitions:
-            raise InvalidOption(
-                "the consumer would have no partitions",
-                where=Where(operator=operator),
-                advice="leave out the operator to start the consumer anew: remove_operator(uid)",
-            )
-        return state
-
     def _edited(self, edit: OffsetsEdit, subtasks: int, operator: str) -> KafkaConsumerState:
-        check_named(edit, self.known, operator)
         kept = []
         for item in self.partitions:
             if item.partition not in edit.removed:
                 offset = edit.offset_of(item.partition)
                 kept.append(item if offset is None else item.moved(offset))
-        numbers = Counter(dict.fromkeys(range(subtasks), 0))
-        numbers.update(item.subtask for item in kept)
+        free = fewest_first((item.subtask for item in kept), subtasks)
         for partition in sorted(set(edit.offsets).difference(self.known)):
-            subtask = min(range(subtasks), key=lambda index: (numbers[index], index))
-            numbers[subtask] += 1
-            kept.append(self._added(subtask, partition, edit.offsets[partition], operator))
+            kept.append(self._added(next(free), partition, edit.offsets[partition], operator))
         return replace(self, partitions=tuple(kept))
 
     def _added(self, subtask: int, partition: Partition, offset: int, operator: str) -> ConsumedPartition:

@@ -8,9 +8,11 @@ their bytes, which stateproc.connectors.kafka reads and writes (docs/formats/con
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow.compute as pc
 
@@ -24,14 +26,17 @@ from stateproc.connectors.kafka import (
     written_split,
 )
 from stateproc.connectors.operator_states import SOURCE_STATE
-from stateproc.errors import CorruptSnapshot, InvalidOption, Where, not_found
-from stateproc.metadata.handles import ByteStreamHandle
+from stateproc.errors import CorruptSnapshot, InvalidOption, Where, located, not_found
+from stateproc.metadata.stream_handles import ByteStreamHandle
 from stateproc.model.operator import Operator
 from stateproc.model.operator_state import OperatorState, opened_state
 from stateproc.wire import Output
 from stateproc.writers.kafka_offset_words import OFFSET_WORDS
-from stateproc.writers.rewrite.operator_state_copy import GivenElements, merged_operator_header
+from stateproc.writers.rewrite.operator_state_copy import GivenElements, given_elements, merged_operator_header
 from stateproc.writers.rewrite.source_positions import reader_elements, refuse_assignments
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Partition = tuple[str, int]
 """A topic and the number of a partition."""
@@ -59,6 +64,55 @@ class OffsetsEdit:
         return self.everywhere if found is None else found
 
 
+class KafkaPartitions(ABC):
+    """The partitions of a source, and what edits of offsets make of them."""
+
+    partitions: tuple[Any, ...]
+    role: ClassVar[str]
+    """What the source is called in messages."""
+    reasons = ("new Kafka offsets",)
+
+    @property
+    @abstractmethod
+    def known(self) -> tuple[Partition, ...]:
+        """All partitions."""
+
+    def changed(self, edits: Sequence[OffsetsEdit], subtasks: int, operator: str) -> Self:
+        """Return the state after all edits. Raises NotFound, InvalidOption, UnsupportedSnapshot."""
+        state = self
+        for edit in edits:
+            known = state.known
+            for topic, number in sorted(edit.removed.difference(known)):
+                names = [f"{topic}:{number}" for topic, number in known]
+                raise not_found("Kafka partition", f"{topic}:{number}", names, f"operator '{operator}'")
+            topics = sorted({topic for topic, _ in known})
+            for topic in edit.topics:
+                if topic not in topics:
+                    raise not_found("Kafka topic", topic, topics, f"operator '{operator}'")
+            state = state._edited(edit, subtasks, operator)
+        if not state.partitions:
+            raise InvalidOption(
+                f"the {self.role} would have no partitions",
+                where=Where(operator=operator),
+                advice=f"leave out the operator to start the {self.role} anew: remove_operator(uid)",
+            )
+        return state
+
+    @abstractmethod
+    def _edited(self, edit: OffsetsEdit, subtasks: int, operator: str) -> Self:
+        """Return the state after an edit, whose removed partitions and topics are known."""
+
+
+def fewest_first(held: Iterable[int], subtasks: int) -> Iterator[int]:
+    """Yield a subtask for each further partition: the one that has the fewest. ``held``: those of the others."""
+    numbers = Counter(dict.fromkeys(range(subtasks), 0))
+    numbers.update(held)
+    while True:
+        subtask = min(range(subtasks), key=lambda index: (numbers[index], index))
+        numbers[subtask] += 1
+        yield subtask
+
+
 @dataclass(frozen=True)
 class ReaderSplit:
     """A split of a reader. ``stored``: its bytes in the snapshot, None for a changed or new one."""
@@ -82,7 +136,7 @@ class ReaderSplit:
 
 
 @dataclass(frozen=True)
-class KafkaSourceState:
+class KafkaSourceState(KafkaPartitions):
     """The state of a KafkaSource: splits of readers, and all partitions of the coordinator with its versions."""
 
     splits: tuple[ReaderSplit, ...]
@@ -94,20 +148,7 @@ class KafkaSourceState:
     coordinator_name: str
 
     state_name = SOURCE_STATE
-    reasons = ("new Kafka offsets",)
-
-    def changed(self, edits: Sequence[OffsetsEdit], subtasks: int, operator: str) -> KafkaSourceState:
-        """Return the state after all edits. Raises NotFound, InvalidOption."""
-        state = self
-        for edit in edits:
-            state = state._edited(edit, subtasks, operator)
-        if not state.partitions:
-            raise InvalidOption(
-                "the source would have no partitions",
-                where=Where(operator=operator),
-                advice="leave out the operator to start the source anew: remove_operator(uid)",
-            )
-        return state
+    role = "source"
 
     @property
     def known(self) -> tuple[Partition, ...]:
@@ -122,10 +163,7 @@ class KafkaSourceState:
 
     def elements(self) -> list[GivenElements]:
         """The elements of the readers' state, by subtask."""
-        found: dict[int, list[bytes]] = {}
-        for item in self.splits:
-            found.setdefault(item.subtask, []).append(item.element)
-        return [GivenElements(subtask, tuple(values)) for subtask, values in sorted(found.items())]
+        return given_elements((item.subtask, item.element) for item in self.splits)
 
     def coordinator(self) -> ByteStreamHandle:
         """The coordinator's state, in the versions that were found."""
@@ -139,7 +177,6 @@ class KafkaSourceState:
 
     def _edited(self, edit: OffsetsEdit, subtasks: int, operator: str) -> KafkaSourceState:
         known = self.known
-        check_named(edit, known, operator)
         wanted = {part: edit.offset_of(part) for part in known if part not in edit.removed}
         wanted.update(edit.offsets)
         for topic, _ in set(edit.offsets).difference(known):
@@ -165,17 +202,6 @@ class KafkaSourceState:
         return replace(self, splits=tuple(splits), partitions=tuple(kept.values()))
 
 
-def check_named(edit: OffsetsEdit, known: Sequence[Partition], operator: str) -> None:
-    """Raise NotFound for partitions and topics that a source does not have."""
-    for topic, number in sorted(edit.removed.difference(known)):
-        names = [f"{topic}:{number}" for topic, number in known]
-        raise not_found("Kafka partition", f"{topic}:{number}", names, f"operator '{operator}'")
-    topics = sorted({topic for topic, _ in known})
-    for topic in edit.topics:
-        if topic not in topics:
-            raise not_found("Kafka topic", topic, topics, f"operator '{operator}'")
-
-
 def _moved(item: ReaderSplit, offset: int, operator: str) -> ReaderSplit:
     if item.split.offset == offset:
         return item
@@ -198,13 +224,10 @@ def _added(
     """Yield splits of the partitions that no reader has, each for the subtask that has the fewest."""
     held = {item.partition for item in splits}
     stops = {(item.topic, item.partition): item.stopping_offset for item in partitions}
-    numbers = Counter(dict.fromkeys(range(subtasks), 0))
-    numbers.update(item.subtask for item in splits)
+    free = fewest_first((item.subtask for item in splits), subtasks)
     for (topic, number), offset in sorted(offsets.items()):
         if (topic, number) not in held:
-            subtask = min(range(subtasks), key=lambda index: (numbers[index], index))
-            numbers[subtask] += 1
-            yield ReaderSplit(subtask, KafkaSplit(topic, number, offset, stops.get((topic, number))))
+            yield ReaderSplit(next(free), KafkaSplit(topic, number, offset, stops.get((topic, number))))
 
 
 def kafka_source_state(operator: Operator) -> KafkaSourceState:
@@ -245,10 +268,8 @@ def kafka_source_state(operator: Operator) -> KafkaSourceState:
 
 def _reader_splits(operator: Operator) -> Iterator[ReaderSplit]:
     for subtask, stored, data in reader_elements(operator):
-        try:
+        with located(CorruptSnapshot, operator=operator.display, state=SOURCE_STATE):
             row = SPLIT.read(unwrap(data))
-        except CorruptSnapshot as error:
-            raise error.at(operator=operator.display, state=SOURCE_STATE) from error
         if row is None:
             raise _no_kafka(operator)
         split = KafkaSplit(row["topic"], row["partition"], row["starting_offset"], row["stopping_offset"])

@@ -22,7 +22,7 @@ import pyarrow as pa
 from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import RowBytes, Unencodable, row_bytes_of, uninitialized_bytes, values_array
 from stateproc.codec.machine import ValueDecoder
-from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot, Where
+from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot, Where, located
 from stateproc.filters import is_text_of_number, parse
 from stateproc.keygroups.class_hashes import HASH_FUNCTIONS, ClassHash
 from stateproc.keygroups.key_group_assignment import key_hash_of
@@ -377,10 +377,8 @@ class KeyEvolution:
             starts = stored.offsets[:-1] + (_TIMESTAMP if self.source.state.kind.is_queue else 0)
             with placed("<raw entries>", int, self.source.state.name):
                 decoded = decoder.decode(own.data, own.offsets[:-1], own.offsets[1:])
-            try:
+            with located(InvalidRows, state=self.source.state.name):
                 new = self.conversion.of(decoded, batch)
-            except InvalidRows as error:
-                raise error.at(state=self.source.state.name) from error
             made = _with_keys(stored, starts, own.lengths, new)
             yield batch.set_column(batch.schema.get_field_index("key"), "key", made.to_arrow()), own, new
 

@@ -28,7 +28,7 @@ from stateproc.codec.kryo.types import FieldType
 from stateproc.codec.kryo.walk_errors import UndescribedClass, how_to_describe
 from stateproc.codec.layouts import Counted, Layout, StructLayout
 from stateproc.codec.machine import HostFailure, Machine, ValueDecoder
-from stateproc.errors import SnapshotError, UnsupportedSnapshot, Where
+from stateproc.errors import SnapshotError, UnsupportedSnapshot, Where, located
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.model.operator import Operator
@@ -278,7 +278,6 @@ class KryoUpgrade:
     """What changes in the states of one operator for another Kryo.
 
     Attributes:
-        operator: The operator as it is.
         release: The release that will restore it.
         scala: Whether types of Flink's Scala API become those of flink-scala-api; they stay as they are otherwise.
         taken: The types that values show of fields of POJOs which nobody describes; `problems` fills it.
@@ -321,10 +320,8 @@ class KryoUpgrade:
         parts = [header.key, *info.serializers.values()]
         if not any(map(self._changes, parts)):
             return None
-        try:
+        with located(operator=self.operator.display, state=name):
             return self._conversion(header.keyed(name), ttl)
-        except SnapshotError as error:
-            raise error.at(operator=self.operator.display, state=name) from error
 
     def _conversion(self, state: StateDescriptor, ttl: bool | None) -> KryoConversion | None:
         state = replace(
@@ -353,10 +350,8 @@ class KryoUpgrade:
         key, value = info.key_serializer, info.value_serializer
         if value is None or not (self._changes(key) or self._changes(value)):
             return None
-        try:
+        with located(operator=self.operator.display, state=info.name):
             new_key, new_value = None if key is None else self.converted(key), self.converted(value)
-        except SnapshotError as error:
-            raise error.at(operator=self.operator.display, state=info.name) from error
         differs = bool(_kryo_parts(key)) or _differs(value, self.comparison)
         if not differs and not is_migrated(new_key) and not is_migrated(new_value):
             return None
@@ -393,11 +388,9 @@ class KryoUpgrade:
 
     def info(self, info: StateMetaInfo) -> StateMetaInfo:
         """Return a state's entry in the header, as the release reads it. Raises UnsupportedSnapshot."""
-        try:
+        with located(operator=self.operator.display, state=info.name):
             made = {role: self.snapshot(info.serializers.get(role), data) for role, data in info.snapshots.items()}
             return info if made == info.snapshots else with_snapshots(info, made)
-        except SnapshotError as error:
-            raise error.at(operator=self.operator.display, state=info.name) from error
 
     def changes_header(self, header: MergedHeader, names: Collection[str]) -> bool:
         """Whether serializer snapshots of keys or of these keyed states change."""
@@ -416,7 +409,8 @@ class KryoUpgrade:
         seen: dict[tuple[str, str], ElementClasses] = {}
         state = conversion.state
         watched = replace(state, key=self._watched(state.key, seen), value=self._watched(state.value, seen))
-        yield from _problems_of(replace(conversion, state=watched), name, self.operator.display, batches)
+        for class_name, error in _found(replace(conversion, state=watched).converter(), batches).items():
+            yield ConversionProblem(self.operator.display, name, class_name, error)
         self._take(seen)
         yield from self._undeclared(header.info(name))
 
@@ -496,13 +490,6 @@ def _undeclared_field(pojo: Pojo, field_name: str) -> UndescribedClass:
     )
     error.class_name = pojo.class_name
     return error
-
-
-def _problems_of(
-    conversion: KryoConversion, state: str, operator: str, batches: Iterable[pa.RecordBatch]
-) -> Iterator[ConversionProblem]:
-    for name, error in _found(conversion.converter(), batches).items():
-        yield ConversionProblem(operator, state, name, error)
 
 
 def _found(convert: Callable[[pa.RecordBatch], object], batches: Iterable[pa.RecordBatch]) -> dict[str, SnapshotError]:

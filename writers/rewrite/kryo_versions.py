@@ -7,15 +7,16 @@ misses classes that 1.x registers, and no state of the operator is restored.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.flink_versions import Release
-from stateproc.metadata.backend import StateMetaInfo
+from stateproc.metadata.backend import KeyedHeader, StateMetaInfo
 from stateproc.model.operator import Operator
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.serializers.core.registry import SCALA_PACKAGES
 from stateproc.serializers.kryo.serializer import Kryo
+from stateproc.verification.class_mentions import all_serializers
 from stateproc.writers.bootstrap.state_registration import RegisteredState
 from stateproc.writers.rewrite.merged_header import timers_in_raw_state
 
@@ -29,21 +30,9 @@ def check_kryo(operator: Operator, release: Release, gone: Collection[str]) -> N
 
     gone: keyed states that are left out or come from rows. Headers that cannot be read are not looked at.
     """
-    kryo = operator.options.kryo
-    if kryo == release.kryo:
-        return
-    for header in (file.header for file in operator.keyed_files if _readable(operator, file)):
-        if header is None:
-            continue
-        names = [info.name for info in header.states if info.name not in gone]
-        if names and _KRYO in header.key_snapshot:
-            raise _refused(operator, "keys", None, kryo, release)
-        for info in header.states:
-            if info.name not in gone and _has_kryo(info):
-                raise _refused(operator, "values", info.name, kryo, release)
-    for info in _operator_states(operator):
-        if _has_kryo(info):
-            raise _refused(operator, "values", info.name, kryo, release)
+    if operator.options.kryo != release.kryo:
+        for state in _named_in(operator, _KRYO, gone):
+            raise _refused(operator, state, release)
 
 
 def has_kryo_keyed(operator: Operator) -> bool:
@@ -57,11 +46,10 @@ def has_scala_keyed(operator: Operator) -> bool:
 
 
 def _keyed_snapshots(operator: Operator) -> Iterator[bytes]:
-    for header in (file.header for file in operator.keyed_files if _readable(operator, file)):
-        if header is not None:
-            yield header.key_snapshot
-            for info in header.states:
-                yield from info.snapshots.values()
+    for header in _headers(operator):
+        yield header.key_snapshot
+        for info in header.states:
+            yield from info.snapshots.values()
     for service in (service for timers in timers_in_raw_state(operator) for service in timers.services):
         yield service.key_snapshot
         yield service.namespace_snapshot
@@ -76,18 +64,9 @@ def check_scala(operator: Operator, release: Release, gone: Collection[str]) -> 
         return
     services = (service for timers in timers_in_raw_state(operator) for service in timers.services)
     if any(_SCALA in service.key_snapshot or _SCALA in service.namespace_snapshot for service in services):
-        raise _without_scala(operator, "keys", None, release)
-    for header in (file.header for file in operator.keyed_files if _readable(operator, file)):
-        if header is None:
-            continue
-        if _SCALA in header.key_snapshot:
-            raise _without_scala(operator, "keys", None, release)
-        for info in header.states:
-            if info.name not in gone and _has_scala(info):
-                raise _without_scala(operator, "values", info.name, release)
-    for info in _operator_states(operator):
-        if _has_scala(info):
-            raise _without_scala(operator, "values", info.name, release)
+        raise _without_scala(operator, None, release)
+    for state in _named_in(operator, _SCALA, gone, keys_stay=True):
+        raise _without_scala(operator, state, release)
 
 
 _OTHERWISE = (
@@ -103,13 +82,9 @@ def names_scala(snapshot: bytes) -> bool:
     return _SCALA in snapshot
 
 
-def _has_scala(info: StateMetaInfo) -> bool:
-    return any(_SCALA in snapshot for snapshot in info.snapshots.values())
-
-
-def _without_scala(operator: Operator, what: str, state: str | None, release: Release) -> UnsupportedSnapshot:
+def _without_scala(operator: Operator, state: str | None, release: Release) -> UnsupportedSnapshot:
     return UnsupportedSnapshot(
-        f"{what} of Flink's Scala API, which Flink {release} does not have",
+        f"{_what(state)} of Flink's Scala API, which Flink {release} does not have",
         where=Where(operator=operator.display, state=state),
         advice="if the job has flink-scala-api instead, convert them: stateproc upgrade --scala flink-scala-api "
         f"(with_scala_types); or {_OTHERWISE[state is None]}",
@@ -124,12 +99,12 @@ def check_kryo_rows(operator: Operator, release: Release, key: Serializer, rows:
     kryo = operator.options.kryo
     if kryo == release.kryo:
         return
-    if any(isinstance(part, Kryo) for part in _parts(key)):
-        raise _refused(operator, "keys", None, kryo, release)
+    if any(isinstance(part, Kryo) for part in all_serializers(key)):
+        raise _refused(operator, None, release)
     context = LayoutContext(kryo=kryo, classes=operator.options.context.classes)
     for state in rows:
         for serializer in (state.value, state.user_key, state.namespace):
-            for part in () if serializer is None else _parts(serializer):
+            for part in () if serializer is None else all_serializers(serializer):
                 # Types that the user specifies have no settings of a snapshot; the user gives their bytes as well.
                 if isinstance(part, Kryo) and part.settings and not part.is_known(context):
                     raise UnsupportedSnapshot(
@@ -141,31 +116,42 @@ def check_kryo_rows(operator: Operator, release: Release, key: Serializer, rows:
                     )
 
 
-def _parts(serializer: Serializer) -> Iterator[Serializer]:
-    yield serializer
-    for part in serializer.nested:
-        yield from _parts(part)
+def _headers(operator: Operator) -> Iterator[KeyedHeader]:
+    """Yield the headers of keyed state that can be read."""
+    unreadable = {id(file) for file, _ in operator.unreadable_keyed_files}
+    for file in operator.keyed_files:
+        if id(file) not in unreadable and file.header is not None:
+            yield file.header
 
 
-def _readable(operator: Operator, file: object) -> bool:
-    return all(file is not other for other, _ in operator.unreadable_keyed_files)
+def _named_in(
+    operator: Operator, name: bytes, gone: Collection[str], *, keys_stay: bool = False
+) -> Iterator[str | None]:
+    """Yield the states that are not gone and whose snapshots have the name of a class; None for keys of any of them.
+
+    ``keys_stay``: keys are looked at without any state, too.
+    """
+    for header in _headers(operator):
+        kept = [info for info in header.states if info.name not in gone]
+        if name in header.key_snapshot and (kept or keys_stay):
+            yield None
+        yield from _states_with(name, kept)
+    for file in () if operator.unreadable_operator_files else operator.operator_files:
+        yield from _states_with(name, (*file.header.states, *file.header.broadcast))
 
 
-def _operator_states(operator: Operator) -> Iterator[StateMetaInfo]:
-    if operator.unreadable_operator_files:
-        return
-    for file in operator.operator_files:
-        header = file.header
-        yield from (*header.states, *header.broadcast)
+def _states_with(name: bytes, infos: Iterable[StateMetaInfo]) -> Iterator[str]:
+    yield from (info.name for info in infos if any(name in snapshot for snapshot in info.snapshots.values()))
 
 
-def _has_kryo(info: StateMetaInfo) -> bool:
-    return any(_KRYO in snapshot for snapshot in info.snapshots.values())
+def _what(state: str | None) -> str:
+    return "keys" if state is None else "values"
 
 
-def _refused(operator: Operator, what: str, state: str | None, kryo: int, release: Release) -> UnsupportedSnapshot:
+def _refused(operator: Operator, state: str | None, release: Release) -> UnsupportedSnapshot:
+    kryo = operator.options.kryo
     return UnsupportedSnapshot(
-        f"{what} of Kryo {kryo} (Flink {_LINES[kryo]}) cannot be carried over to Flink {release}, whose Kryo "
+        f"{_what(state)} of Kryo {kryo} (Flink {_LINES[kryo]}) cannot be carried over to Flink {release}, whose Kryo "
         f"{release.kryo} takes their bytes for others",
         where=Where(operator=operator.display, state=state),
         advice="write it anew from rows (transform_state, with the class described if it is one of yours; for keys "

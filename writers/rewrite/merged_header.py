@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from stateproc.errors import UnsupportedSnapshot, Where, not_found
 from stateproc.flink_versions import DEFAULT, LAST, Release
 from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, PRIORITY_QUEUE, KeyedHeader, StateMetaInfo
-from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.model.operator import Operator
 from stateproc.readers.header_reader import read_whole_header
 from stateproc.readers.merged_snapshots import DifferentSerializersError, merged_info, merged_key
@@ -227,7 +227,7 @@ def _key_of_timers(infos: Iterable[StateMetaInfo]) -> bytes:
     where there are no timers either, and the user specified the type."""
     for info in infos:
         if isinstance(info.value_serializer, Timer):
-            return PROXY + raw_composite(versioned_of(info.snapshots["VALUE_SERIALIZER"]), info.name).parts[0]
+            return PROXY + _parts_of(info)[0]
     return b""
 
 
@@ -267,12 +267,19 @@ def classic(info: StateMetaInfo) -> StateMetaInfo:
     value = _classic_ttl(versioned_of(snapshots["VALUE_SERIALIZER"]), info.name)
     user_key = snapshots.pop("USER_KEY_SERIALIZER", None)
     kind = info.options.get("KEYED_STATE_TYPE")
-    if kind == "LIST":
-        value = composite_of(_LIST, 1, (value,)).versioned()
-    elif kind == "MAP" and user_key is not None:
-        value = composite_of(_MAP, 1, (versioned_of(user_key), value)).versioned()
-    snapshots["VALUE_SERIALIZER"] = PROXY + value
-    return with_snapshots(replace(info, backend_type=KEY_VALUE), snapshots)
+    if kind != "MAP" or user_key is not None:
+        value = _collected(kind, value, b"" if user_key is None else versioned_of(user_key))
+    return with_value(replace(info, backend_type=KEY_VALUE, snapshots=snapshots), value)
+
+
+def _collected(kind: str | None, value: bytes, user_key: bytes) -> bytes:
+    """Return the snapshot of the values of a state of a kind, by that of its elements, or of its maps' keys and values.
+
+    All without proxy version.
+    """
+    if kind == StateKind.LIST.name:
+        return composite_of(_LIST, 1, (value,)).versioned()
+    return composite_of(_MAP, 1, (user_key, value)).versioned() if kind == StateKind.MAP.name else value
 
 
 def with_value_snapshot(info: StateMetaInfo, kind: StateKind, snapshot: bytes) -> StateMetaInfo:
@@ -280,32 +287,20 @@ def with_value_snapshot(info: StateMetaInfo, kind: StateKind, snapshot: bytes) -
 
     Raises UnsupportedSnapshot for a map whose snapshot is no plain composite.
     """
-    value = versioned_of(snapshot)
-    if kind is StateKind.LIST:
-        value = composite_of(_LIST, 1, (value,)).versioned()
-    elif kind is StateKind.MAP:
-        user_key = raw_composite(versioned_of(info.snapshots["VALUE_SERIALIZER"]), info.name).parts[0]
-        value = composite_of(_MAP, 1, (user_key, value)).versioned()
-    return with_snapshots(info, {**info.snapshots, "VALUE_SERIALIZER": PROXY + value})
+    user_key = _parts_of(info)[0] if kind is StateKind.MAP else b""
+    return with_value(info, _collected(kind.name, versioned_of(snapshot), user_key))
 
 
 def with_kind(info: StateMetaInfo, kind: StateKind, snapshot: bytes, user_key: bytes | None) -> StateMetaInfo:
     """Return the state as one of another kind.
 
     Args:
-        info: The state.
         kind: The kind: of one value, a list or a map.
         snapshot: That of values, list elements or map values, proxied.
         user_key: That of the keys of maps, proxied.
     """
-    value = versioned_of(snapshot)
-    if kind is StateKind.LIST:
-        value = composite_of(_LIST, 1, (value,)).versioned()
-    elif kind is StateKind.MAP:
-        assert user_key is not None
-        value = composite_of(_MAP, 1, (versioned_of(user_key), value)).versioned()
-    info = replace(info, options={**info.options, "KEYED_STATE_TYPE": kind.name})
-    return with_snapshots(info, {**info.snapshots, "VALUE_SERIALIZER": PROXY + value})
+    value = _collected(kind.name, versioned_of(snapshot), b"" if user_key is None else versioned_of(user_key))
+    return with_value(replace(info, options={**info.options, "KEYED_STATE_TYPE": kind.name}), value)
 
 
 def with_user_key_snapshot(info: StateMetaInfo, snapshot: bytes) -> StateMetaInfo:
@@ -313,18 +308,19 @@ def with_user_key_snapshot(info: StateMetaInfo, snapshot: bytes) -> StateMetaInf
 
     Raises UnsupportedSnapshot for a map whose snapshot is no plain composite.
     """
-    value = raw_composite(versioned_of(info.snapshots["VALUE_SERIALIZER"]), info.name).parts[1]
-    made = composite_of(_MAP, 1, (versioned_of(snapshot), value)).versioned()
-    return with_snapshots(info, {**info.snapshots, "VALUE_SERIALIZER": PROXY + made})
+    return with_value(info, _collected(StateKind.MAP.name, _parts_of(info)[1], versioned_of(snapshot)))
 
 
 def with_timer_key(info: StateMetaInfo, snapshot: bytes) -> StateMetaInfo:
     """Return timers with another type of keys; any other state as it is. ``snapshot``: that of the keys, proxied."""
     if info.backend_type != PRIORITY_QUEUE:
         return info
-    namespace = raw_composite(versioned_of(info.snapshots["VALUE_SERIALIZER"]), info.name).parts[1]
-    made = composite_of(_TIMER, 2, (versioned_of(snapshot), namespace)).versioned()
-    return with_snapshots(info, {**info.snapshots, "VALUE_SERIALIZER": PROXY + made})
+    return with_value(info, composite_of(_TIMER, 2, (versioned_of(snapshot), _parts_of(info)[1])).versioned())
+
+
+def _parts_of(info: StateMetaInfo) -> tuple[bytes, ...]:
+    """Return the nested snapshots of a state's values. Raises UnsupportedSnapshot for no plain composite."""
+    return raw_composite(versioned_of(info.snapshots["VALUE_SERIALIZER"]), info.name).parts
 
 
 def _classic_ttl(value: bytes, state: str) -> bytes:
@@ -332,6 +328,11 @@ def _classic_ttl(value: bytes, state: str) -> bytes:
     if not value.startswith(len(_TTL_V2).to_bytes(2, "big") + _TTL_V2.encode()):
         return value
     return composite_of(TTL, _TTL_VERSION, raw_composite(value, state).parts).versioned()
+
+
+def with_value(info: StateMetaInfo, value: bytes) -> StateMetaInfo:
+    """Return the state with another snapshot of its values, which is given without proxy version."""
+    return with_snapshots(info, {**info.snapshots, "VALUE_SERIALIZER": PROXY + value})
 
 
 def with_snapshots(info: StateMetaInfo, snapshots: dict[str, bytes]) -> StateMetaInfo:

@@ -60,9 +60,7 @@ def edited_elements(operator: Operator, state: str, edits: Sequence[DeleteEdit |
     """Read an operator state and make edits of its rows, one after another.
 
     Args:
-        operator: The operator.
         state: A list, union or broadcast state.
-        edits: The edits.
 
     Raises:
         InvalidOption: A condition or an assignment does not fit the rows.

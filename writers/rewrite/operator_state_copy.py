@@ -7,16 +7,16 @@ is one value; a broadcast state has one element, the count and all entries, the 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from stateproc.codec.arrow_arrays import RowBytes
-from stateproc.errors import InvalidOption, SnapshotError, UnsupportedSnapshot, Where, not_found
+from stateproc.errors import InvalidOption, UnsupportedSnapshot, Where, located, not_found
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import OperatorHeader, StateMetaInfo
-from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
+from stateproc.metadata.operator_handles import OperatorStreamHandle, StatePartition
 from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
 from stateproc.model.operator import Operator
 from stateproc.model.operator_state import OperatorFile
@@ -26,6 +26,7 @@ from stateproc.serializers.core.registry import load_plugins
 from stateproc.storage.concurrency import map_in_order
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.entry_batches import gather, take_rows
+from stateproc.writers.formats.keyed_file import OperatorStateHeader
 from stateproc.writers.formats.operator_state import OperatorStateWriter, verify_operator_state
 from stateproc.writers.rewrite.kryo_conversion import KryoUpgrade, ValueConversion
 from stateproc.writers.rewrite.type_evolution import ElementEvolution
@@ -127,15 +128,15 @@ class KeptElements:
 Elements = RawElements | GivenElements | KeptElements
 
 
-@dataclass(frozen=True)
-class MergedOperatorHeader:
-    """List and union states, broadcast states, as write_operator_header takes them."""
+def given_elements(values: Iterable[tuple[int, bytes]]) -> list[GivenElements]:
+    """Return new elements of a state, each of which is given with its subtask."""
+    found: dict[int, list[bytes]] = {}
+    for subtask, value in values:
+        found.setdefault(subtask, []).append(value)
+    return [GivenElements(subtask, tuple(own)) for subtask, own in sorted(found.items())]
 
-    states: tuple[StateMetaInfo, ...]
-    broadcast: tuple[StateMetaInfo, ...]
 
-
-def merged_operator_header(operator: Operator) -> MergedOperatorHeader:
+def merged_operator_header(operator: Operator) -> OperatorStateHeader:
     """The operator states of all subtasks, those without elements included.
 
     Raises UnsupportedSnapshot where subtasks wrote a state with different serializers or modes; CorruptSnapshot,
@@ -150,7 +151,7 @@ def merged_operator_header(operator: Operator) -> MergedOperatorHeader:
                     found[info.name] = merged_info(found.get(info.name, info), info)
                 except DifferentSerializersError:
                     raise _different(operator, info.name) from None
-    return MergedOperatorHeader(tuple(states.values()), tuple(broadcast.values()))
+    return OperatorStateHeader(tuple(states.values()), tuple(broadcast.values()))
 
 
 def _different(operator: Operator, state: str) -> UnsupportedSnapshot:
@@ -175,8 +176,7 @@ def raw_elements(operator: Operator, state: str) -> list[RawElements]:
 
     Raises NotFound, CorruptSnapshot, MissingFile, UnsupportedSnapshot.
     """
-    header = merged_operator_header(operator)
-    names = [info.name for info in (*header.states, *header.broadcast)]
+    names = [info.name for info in merged_operator_header(operator).infos]
     if state not in names:
         raise not_found("operator state", state, names, f"operator '{operator.display}'")
     plugins = operator.options.plugins
@@ -207,7 +207,7 @@ class SubtaskOperatorState:
     conversions: how the elements of states are converted when they are written; of those that are.
     """
 
-    header: MergedOperatorHeader
+    header: OperatorStateHeader
     elements: tuple[tuple[str, tuple[Elements, ...]], ...]
     conversions: Mapping[str, ValueConversion | ElementEvolution] = field(default_factory=dict)
 
@@ -253,24 +253,19 @@ def subtask_states(
     Raises UnsupportedSnapshot where subtasks wrote a state with different serializers; CorruptSnapshot, MissingFile.
     """
     header = merged_operator_header(operator)
-    names = [info.name for info in (*header.states, *header.broadcast)]
+    names = [info.name for info in header.infos]
     states = [(name, given[name] if name in given else raw_elements(operator, name)) for name in names]
     assign = by_subtask if parallelism == operator.parallelism else distributed
     dealt = [(name, assign(elements, parallelism)) for name, elements in states]
     conversions: dict[str, ValueConversion | ElementEvolution] = {}
     if upgrade is not None:
-        found = ((info.name, upgrade.elements(info)) for info in (*header.states, *header.broadcast))
+        found = ((info.name, upgrade.elements(info)) for info in header.infos)
         conversions = {name: conversion for name, conversion in found if conversion is not None}
-        header = MergedOperatorHeader(
-            tuple(map(upgrade.info, header.states)), tuple(map(upgrade.info, header.broadcast))
-        )
+        header = header.mapped(upgrade.info)
     if evolved:
         conversions |= {evolution.info.name: evolution for evolution, _ in evolved}
         infos = {info.name: info for _, info in evolved}
-        of_elements, broadcast = (
-            tuple(infos.get(info.name, info) for info in part) for part in (header.states, header.broadcast)
-        )
-        header = MergedOperatorHeader(of_elements, broadcast)
+        header = header.mapped(lambda info: infos.get(info.name, info))
     return [
         SubtaskOperatorState(header, tuple((name, parts[subtask]) for name, parts in dealt), conversions)
         for subtask in range(parallelism)
@@ -322,10 +317,8 @@ def repartitioned(
     compressed = any(file.header.compressed for file in operator.operator_files)
 
     def write(share: SubtaskOperatorState) -> OperatorStreamHandle:
-        try:
+        with located(operator=operator.display):
             return share.write(staging, release, compressed=compressed, verify=verify)
-        except SnapshotError as error:
-            raise error.at(operator=operator.display) from error
 
     handles = list(map_in_order(write, shares, _THREADS))
     subtasks = {subtask.index: subtask for subtask in carried.subtasks}

@@ -64,8 +64,7 @@ def element_problems(operator: ExistingOperator, release: Release) -> Iterator[C
     own, upgrade = operator.operator, operator.upgrade(release)
     if upgrade is None or not changes_elements(own, upgrade):
         return
-    header = merged_operator_header(own)
-    for info in (*header.states, *header.broadcast):
+    for info in merged_operator_header(own).infos:
         if info.name not in operator.edits.emptied:
             pieces = (piece for part in raw_elements(own, info.name) for piece in part.read())
             yield from upgrade.element_problems(info, pieces)
@@ -76,8 +75,7 @@ def element_conversions(operator: ExistingOperator, release: Release) -> Iterato
     own, upgrade = operator.operator, operator.upgrade(release)
     if upgrade is None or not changes_elements(own, upgrade):
         return
-    header = merged_operator_header(own)
-    for info in (*header.states, *header.broadcast):
+    for info in merged_operator_header(own).infos:
         conversion = upgrade.elements(info)
         if conversion is not None:
             yield info.name, ", ".join([conversion.reason, *upgrade.taken_types(info)])
@@ -93,8 +91,7 @@ def element_evolutions(operator: ExistingOperator) -> list[ElementEvolution]:
     own, types = operator.operator, operator.edits.element_types
     if not types:
         return []
-    header = merged_operator_header(own)
-    infos = {info.name: info for info in (*header.states, *header.broadcast)}
+    infos = {info.name: info for info in merged_operator_header(own).infos}
     found: list[ElementEvolution] = []
     for name, change in types.items():
         state = own.operator_state(name)
@@ -143,7 +140,6 @@ class EditedOperatorState:
     """The operator state of an operator that is written anew.
 
     Attributes:
-        operator: The operator as it is.
         subtasks: The elements that each subtask receives.
         source: The state of a source without and with the edits of its positions; None if there are none.
         edited: States of which rows are deleted or updated.

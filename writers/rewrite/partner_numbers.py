@@ -11,7 +11,7 @@ JoinRecordStateViews and OuterJoinRecordStateViews of org.apache.flink.table.run
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,11 +23,13 @@ from stateproc.codec.arrow_arrays import RowBytes, row_bytes_of
 from stateproc.codec.encoding.sized_writers import concatenate, write_rows
 from stateproc.codec.encoding.strings import row_bytes_writer
 from stateproc.codec.machine import ValueDecoder
-from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
+from stateproc.errors import UnsupportedSnapshot, Where
+from stateproc.filters.condition import arrow_reader, connection, duckdb_errors
 from stateproc.flink_versions import Release
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.model.operator import Operator
 from stateproc.query_plans.join_types import PartnerChange
+from stateproc.readers.entry_decoder import decode_entries
 from stateproc.readers.error_context import placed
 from stateproc.readers.state_descriptor import StateDescriptor, StateKind
 from stateproc.serializers import LayoutContext, Serializer, proxied_snapshot
@@ -35,12 +37,11 @@ from stateproc.serializers.java.structs import TupleOf
 from stateproc.serializers.runtime.ttl import TtlSerializer
 from stateproc.serializers.table.serializers import RowData
 from stateproc.writers.formats.entry_batches import gather
-from stateproc.writers.rewrite.entries_by_key import added_up, in_large_batches
+from stateproc.writers.rewrite.entries_by_key import added_up, damage, in_large_batches
 from stateproc.writers.rewrite.merged_header import with_value_snapshot
-from stateproc.writers.rewrite.partner_pairs import KEY, NUMBER, counted_partners, row_columns
 from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits
 from stateproc.writers.rewrite.rekey import Rekey, rekey
-from stateproc.writers.rewrite.row_selection import with_column
+from stateproc.writers.rewrite.row_selection import raw_entries, with_column
 from stateproc.writers.rewrite.ttl import TtlChange
 
 _SIZE = 4
@@ -155,16 +156,16 @@ class PartnerNumbers:
     def _cut(self, values: RowBytes) -> RowBytes:
         starts, stops = values.offsets[:-1], values.offsets[1:] - _SIZE
         if (stops - starts < _before_record(self.state)).any():
-            raise _damage(self.state, "a row's number of partners is cut off")
+            raise damage(self.state, "a row's number of partners is cut off")
         return gather(values.data, starts, stops)
 
     def _check_records(self, values: RowBytes) -> None:
         """Raise CorruptSnapshot for a value without a record: no join has such."""
         starts, stops = values.offsets[:-1], values.offsets[1:]
         if (stops - starts <= _before_record(self.state)).any():
-            raise _damage(self.state, "a value without a row")
+            raise damage(self.state, "a value without a row")
         if self.state.kind is StateKind.MAP and values.data[starts].any():
-            raise _damage(self.state, "a row is null")
+            raise damage(self.state, "a row is null")
 
 
 def _rows_in(state: StateDescriptor, batch: pa.RecordBatch) -> pa.Array:
@@ -174,10 +175,10 @@ def _rows_in(state: StateDescriptor, batch: pa.RecordBatch) -> pa.Array:
     values = row_bytes_of(batch.column("value"))
     starts = values.offsets[:-1] + _before_record(state)
     if (starts + _SIZE > values.offsets[1:]).any():
-        raise _damage(state, "a row's number of occurrences is cut off")
+        raise damage(state, "a row's number of occurrences is cut off")
     found = values.data[starts[:, None] + np.arange(_SIZE)].view(">i4").reshape(-1).astype(np.int64)
     if (found < 0).any():
-        raise _damage(state, "a row occurs a negative number of times")
+        raise damage(state, "a row occurs a negative number of times")
     return pa.array(found)
 
 
@@ -195,12 +196,6 @@ def _is_counted(value: Serializer) -> bool:
     return value == types.INT or (isinstance(value, TupleOf) and value.fields[0] == types.INT)
 
 
-def _damage(state: StateDescriptor, what: str) -> CorruptSnapshot:
-    return CorruptSnapshot(
-        what, where=Where(state=state.name), advice="the snapshot is damaged; use a copy or take it again"
-    )
-
-
 def partner_numbers(
     operator: Operator,
     states: tuple[StateDescriptor, StateDescriptor | None],
@@ -211,7 +206,6 @@ def partner_numbers(
     """Return what gives entries of a join's input the numbers of their partners, or takes these away.
 
     Args:
-        operator: The join.
         states: The state of the input, as its entries come, and that of the other one, as it is stored; a changelog
             has none for an input of which no row has come.
         change: What becomes of the numbers.
@@ -256,3 +250,91 @@ def _not_of_the_plan(state: StateDescriptor, what: str) -> UnsupportedSnapshot:
         where=Where(state=state.name),
         advice="give the plan that the job ran, or let the join begin without state: --empty",
     )
+
+
+# Count the partners of rows by a condition beside the keys: DuckDB evaluates it for the rows of each key.
+
+
+KEY, NUMBER = "key", "number"
+"""Columns of rows: their key of the join, and how often each is there."""
+_OWN, _PARTNERS, _ROW = "own_rows", "partner_rows", "row"
+_AT_ONCE = 1 << 16
+
+
+def row_columns(
+    batch: pa.RecordBatch, state: StateDescriptor, context: LayoutContext, columns: Sequence[tuple[str, int]]
+) -> dict[str, pa.Array]:
+    """Return columns of the row of each entry (RAW_ENTRIES) of a join's state, by their names.
+
+    Args:
+        context: How they are decoded.
+        columns: The name of each column, and its position in the row.
+
+    Raises:
+        CorruptSnapshot: An entry cannot be decoded.
+        UnsupportedSnapshot: Rows have not as many columns.
+    """
+    value, is_map = state.value, state.kind is StateKind.MAP
+    is_pair = isinstance(value, TupleOf)
+    is_counted = types.INT in (value, value.fields[0] if isinstance(value, TupleOf) else None)
+    decoded = pa.Table.from_batches(list(decode_entries([raw_entries(batch)], state, context, flatten=True)))
+    name = "map_key" if is_counted else "map_value" if is_map else "value"
+    rows = decoded.column(name).combine_chunks()
+    if is_pair and not is_counted:
+        rows = pc.struct_field(rows, [0])
+    if any(position >= rows.type.num_fields for _, position in columns):
+        raise UnsupportedSnapshot(
+            "rows of the join have other columns than in its plan",
+            where=Where(state=state.name),
+            advice="give the plan that the job ran, or let the join begin without state: --empty",
+        )
+    return {one: _plain(pc.struct_field(rows, [position])) for one, position in columns}
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    # DuckDB compares values of a dictionary by their numbers.
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def counted_partners(own: pa.Table, partners: pa.Table, condition: str, state: str) -> pa.Array:
+    """Return how many partners each row has.
+
+    Args:
+        own: The rows: their column ``key``, and those of the condition.
+        partners: Those of the other input, with ``number``, how often each is there.
+        condition: Which rows of one key are partners, in SQL.
+        state: The state of the rows, for errors.
+
+    Raises:
+        UnsupportedSnapshot: DuckDB cannot evaluate the condition.
+    """
+    found = np.zeros(len(own), dtype=np.int64)
+    if not len(own) or not len(partners):
+        return pa.array(found)
+    # Numbers instead of keys, so that these are hashed once.
+    keys = pc.unique(partners.column(KEY))
+    numbered = [
+        table.set_column(table.column_names.index(KEY), KEY, pc.index_in(table.column(KEY), value_set=keys))
+        for table in (own, partners)
+    ]
+    rows = numbered[0].append_column(_ROW, pa.array(np.arange(len(own))))
+    database = connection()
+    database.register(_OWN, rows.filter(pc.is_valid(rows.column(KEY))))
+    database.register(_PARTNERS, numbered[1])
+    query = (
+        f"SELECT {_OWN}.{_ROW}, CAST(SUM({_PARTNERS}.{NUMBER}) AS BIGINT) AS {NUMBER} FROM {_OWN} JOIN {_PARTNERS} "
+        f"ON {_OWN}.{KEY} = {_PARTNERS}.{KEY} WHERE {condition} GROUP BY {_OWN}.{_ROW}"
+    )
+    try:
+        for counted in arrow_reader(database.sql(query), _AT_ONCE):
+            found[counted.column(0).to_numpy()] = counted.column(1).to_numpy()
+    except duckdb_errors() as error:
+        raise UnsupportedSnapshot(
+            f"the condition of the join beside its keys is not computed: {str(error).partition(chr(10))[0][:200]}",
+            where=Where(state=state),
+            advice="let the join begin without state: --empty",
+        ) from error
+    finally:
+        for name in (_OWN, _PARTNERS):
+            database.unregister(name)
+    return pa.array(found)

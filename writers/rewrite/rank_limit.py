@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from stateproc import types
 from stateproc.codec.array_types import Longs
 from stateproc.codec.arrow_arrays import RowBytes, numbers_of, row_bytes_of, values_array
-from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot, Where
+from stateproc.errors import UnsupportedSnapshot, Where
 from stateproc.model.operator_context import OperatorContext
 from stateproc.query_plans.rank_order import RowsWithRanks, SortColumn
 from stateproc.readers.entry_decoder import decode_entries, decode_keys
@@ -36,7 +36,7 @@ from stateproc.serializers.java.collections import ListOf
 from stateproc.serializers.java.structs import TupleOf
 from stateproc.serializers.table.serializers import RowData
 from stateproc.writers.formats.entry_batches import gather
-from stateproc.writers.rewrite.entries_by_key import as_one, in_large_batches
+from stateproc.writers.rewrite.entries_by_key import as_one, damage, in_large_batches
 from stateproc.writers.rewrite.rekey import Rekey, rekey
 from stateproc.writers.rewrite.row_selection import raw_entries, with_column
 from stateproc.writers.rewrite.transform import exact_read_options
@@ -52,7 +52,6 @@ class RankLimit:
     """Drops the rows of one state that are beyond a rank. Picklable.
 
     Attributes:
-        state: The state.
         context: How its keys are decoded.
         keys: Finds the key in an entry.
         last: The last rank that stays.
@@ -132,14 +131,14 @@ class RankLimit:
     def _sizes(self, values: RowBytes) -> Longs:
         starts, stops = values.offsets[:-1], values.offsets[1:]
         if (stops - starts < _MARK + _SIZE).any() or values.data[starts].any():
-            raise _damage(self.state, "a list of rows is null, or cut off")
+            raise damage(self.state, "a list of rows is null, or cut off")
         if not self.is_list:
             return np.ones(len(starts), dtype=np.int64)
         sizes: Longs = (
             values.data[starts[:, None] + np.arange(_MARK, _MARK + _SIZE)].view(">i4").reshape(-1).astype(np.int64)
         )
         if (sizes < 0).any():
-            raise _damage(self.state, "a list of a negative number of rows")
+            raise damage(self.state, "a list of a negative number of rows")
         return sizes
 
     def _places(self, entries: pa.RecordBatch) -> list[Longs]:
@@ -195,10 +194,10 @@ class RankLimit:
 
     def _after_row(self, data: npt.NDArray[np.uint8], starts: Longs, stops: Longs) -> Longs:
         if (starts + _SIZE > stops).any():
-            raise _damage(self.state, "a row is cut off")
+            raise damage(self.state, "a row is cut off")
         ends: Longs = starts + _SIZE + data[starts[:, None] + np.arange(_SIZE)].view(">i4").reshape(-1)
         if ((ends < starts + _SIZE) | (ends > stops)).any():
-            raise _damage(self.state, "a row is cut off")
+            raise damage(self.state, "a row is cut off")
         return ends
 
 
@@ -250,10 +249,4 @@ def _no_order(state: StateDescriptor, what: str) -> UnsupportedSnapshot:
         f"rows of TopN are in the order of {what}, which Flink does not distinguish",
         where=Where(state=state.name),
         advice="let the operator begin without state: --empty UID, with its uid in the new plan",
-    )
-
-
-def _damage(state: StateDescriptor, what: str) -> CorruptSnapshot:
-    return CorruptSnapshot(
-        what, where=Where(state=state.name), advice="the snapshot is damaged; use a copy or take it again"
     )

@@ -16,8 +16,8 @@ import pyarrow as pa
 from stateproc.codec.arrow_arrays import RowBytes
 from stateproc.errors import UnsupportedSnapshot, Where, not_found
 from stateproc.keygroups.ranges import key_group_range
-from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.model.operator import Operator
 from stateproc.model.raw_keyed import RawKeyedPart, raw_keyed_parts
 from stateproc.options import SPLIT_BYTES
@@ -79,7 +79,6 @@ def carried_splits(
     """Plan the splits of a keyed state.
 
     Args:
-        operator: The operator.
         state: A name of `carried_header`, also ``_timer_state/event_…`` of timers that are stored in raw keyed state.
         state_id: The state's position in the header that is written.
         key_groups: Only these key groups; None means all.

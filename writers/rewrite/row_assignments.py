@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import RowBytes, Unencodable, no_rows, null_rows, scalar_text
 from stateproc.codec.layouts.base import Unwritable
-from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot, Where
+from stateproc.errors import InvalidOption, InvalidRows, UnsupportedSnapshot, Where, located
 from stateproc.filters import RowExpression, parse, resolved_path
 from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.writers.bootstrap.keyed_encoder import KEY
@@ -30,7 +30,6 @@ class Settable:
     Attributes:
         state: The state's name; None of what all states have, as their keys.
         kind: What it is, for messages: ``map state``.
-        column: The column.
         flattened: Whether rows are elements or entries of what ``value`` is without flatten.
         nullable: Whether it may be null.
     """
@@ -68,7 +67,6 @@ def parsed_assignments(
     """Parse assignments ``column = expression``.
 
     Args:
-        texts: The assignments.
         settable: What can be set.
         schema: The columns of the rows, with dates and times as Arrow's types.
         after: The columns that are set, if those are others.
@@ -164,7 +162,6 @@ class RowAssignments:
         """Return what is stored of rows, with what is set.
 
         Args:
-            rows: The rows.
             stored: What is stored of them; None where no part of it stays.
 
         Raises:
@@ -237,10 +234,8 @@ class RowAssignments:
             )
 
     def _encoded(self, rows: pa.RecordBatch) -> RowBytes:
-        try:
+        with located(Unwritable, state=self.settable.state):
             return self.encode(rows)
-        except Unwritable as error:
-            raise error.at(state=self.settable.state) from error
 
     def _misfit(self, rows: pa.RecordBatch, row: int, message: str, advice: str | None = None) -> InvalidRows:
         return InvalidRows(

@@ -23,6 +23,7 @@ from stateproc.connectors.kafka_consumer import CONSUMER_STATE
 from stateproc.connectors.kinesis_consumer import CONSUMER_STATE as KINESIS_STATE
 from stateproc.connectors.kinesis_consumer import MARKERS, SHARD_END, is_consumer_state
 from stateproc.errors import InvalidOption, UnsupportedSnapshot, Where
+from stateproc.html.units import some_of
 from stateproc.model.operator import Operator
 from stateproc.writers.bootstrap.kafka_source import SPLIT
 from stateproc.writers.rewrite.kafka_consumer_offsets import kafka_consumer_state
@@ -58,7 +59,6 @@ def consumed_partitions(operator: Operator, edits: Sequence[OffsetsEdit]) -> pa.
     """Return the partitions of a FlinkKafkaConsumer: topic, partition, offset of the next record.
 
     Args:
-        operator: the consumer.
         edits: new offsets that it gets before.
 
     Raises:
@@ -161,24 +161,18 @@ def _notes(rows: Any) -> list[str]:
     found = []
     ended = [row["f0"]["shardId"] for row in rows if row["f1"]["sequenceNumber"] == SHARD_END]
     if ended:
-        found.append(f"read to their end, and left out: {_listed(ended)}")
+        found.append(f"read to their end, and left out: {some_of(ended, _SHOWN)}")
     partly = [row["f0"]["shardId"] for row in rows if _is_in_part(row["f1"])]
     if partly:
         found.append(
-            f"the last aggregated record of {_listed(partly)} is read from its beginning again: the source keeps no "
-            "place in it"
+            f"the last aggregated record of {some_of(partly, _SHOWN)} is read from its beginning again: the source "
+            "keeps no place in it"
         )
     return found
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
-
-
 def states_left_out(operator: Operator) -> list[str]:
     """Return the names of an operator's states that no source takes over. Raises CorruptSnapshot, MissingFile."""
-    header = merged_operator_header(operator)
-    names = [info.name for info in (*header.states, *header.broadcast)]
+    names = [info.name for info in merged_operator_header(operator).infos]
     names += [state.name for state in operator.keyed_states]
     return [name for name in names if name not in (CONSUMER_STATE, KINESIS_STATE)]

@@ -27,11 +27,11 @@ from stateproc.connectors.operator_states import (
     enumerator_format,
     source_coordinator,
 )
-from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where, not_found
-from stateproc.metadata.handles import ByteStreamHandle
+from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where, located, not_found
+from stateproc.metadata.stream_handles import ByteStreamHandle
 from stateproc.model.operator import Operator
 from stateproc.wire import Cursor, Output
-from stateproc.writers.rewrite.operator_state_copy import GivenElements, raw_elements
+from stateproc.writers.rewrite.operator_state_copy import GivenElements, given_elements, raw_elements
 
 Positions = Mapping[str, str]
 """Split → where it continues. A split may be a pattern: ``*`` is any text."""
@@ -98,10 +98,8 @@ class SourceSplits:
         found = self
         for edit in edits:
             wanted = _wanted(edit, found.known, operator)
-            try:
+            with located(InvalidOption, operator=operator, state=SOURCE_STATE):
                 found = found._moved(wanted)
-            except InvalidOption as error:
-                raise error.at(operator=operator, state=SOURCE_STATE) from error
         return replace(found, reasons=(*found.reasons, "new positions")) if edits else found
 
     def renamed(self, operator: str) -> SourceSplits:
@@ -112,19 +110,14 @@ class SourceSplits:
         rename = None if self.format is None else self.format.renamed
         if rename is None:
             return self
-        try:
+        with located(UnsupportedSnapshot, operator=operator, state=SOURCE_STATE):
             splits = [(item, rename(item.row)) for item in self.splits]
-        except UnsupportedSnapshot as error:
-            raise error.at(operator=operator, state=SOURCE_STATE) from error
         changed = (item if row == item.row else replace(item, row=row, stored=None) for item, row in splits)
         return replace(self, splits=tuple(changed), reasons=(*self.reasons, "classes of Flink CDC 3.1 and later"))
 
     def elements(self) -> list[GivenElements]:
         """The elements of the readers' state, by subtask."""
-        found: dict[int, list[bytes]] = {}
-        for item in self.splits:
-            found.setdefault(item.subtask, []).append(self._element(item))
-        return [GivenElements(subtask, tuple(values)) for subtask, values in sorted(found.items())]
+        return given_elements((item.subtask, self._element(item)) for item in self.splits)
 
     def coordinator(self) -> ByteStreamHandle | None:
         """The coordinator's state; None: it stays."""
@@ -211,7 +204,7 @@ def source_splits(operator: Operator) -> SourceSplits:
     if of is not None and of.moved is None:
         raise _no_source(operator, f"splits of {of.name}, whose positions cannot be set")
     splits = tuple(
-        ReaderElement(subtask, _version(value), row, stored)
+        ReaderElement(subtask, int.from_bytes(value[:4], "big"), row, stored)
         for (subtask, stored, value), row in zip(elements, [] if decoded is None else decoded.rows, strict=True)
         if row is not None
     )
@@ -228,11 +221,9 @@ def reader_elements(operator: Operator) -> Iterator[tuple[int, bytes, bytes]]:
             for value in batch.to_arrow():
                 stored = value.as_py()
                 cursor = Cursor(stored)
-                try:
+                with located(CorruptSnapshot, operator=operator.display, state=SOURCE_STATE):
                     data = bytes(cursor.bytes32())
                     cursor.finish("an element of the readers' state")
-                except CorruptSnapshot as error:
-                    raise error.at(operator=operator.display, state=SOURCE_STATE) from error
                 yield part.subtask, stored, data
 
 
@@ -264,10 +255,6 @@ def refuse_assignments(assignments: bytes, operator: Operator) -> None:
             where=Where(operator=operator.display),
             advice="take another savepoint or checkpoint of the job, and change that",
         )
-
-
-def _version(data: bytes) -> int:
-    return int.from_bytes(data[:4], "big")
 
 
 def _enumerator(operator: Operator, connector: str | None) -> Enumerator | None:

@@ -73,18 +73,13 @@ def unsplit_operator(final: ExistingOperator, partial: ExistingOperator | None, 
         final.edits.adopted = partial
         numbers = {to: number for number, to in enumerate(final_numbers(change.one))}
         final.edits.renamed |= renumbered(final.header.names, numbers)
-    elif _has_entries(final):
+    elif any(len(batch) for split in carried_splits(final.operator, ACCUMULATORS, 0) for batch in split.read()):
         raise InvalidOption(
             f"what DISTINCT has seen is kept by {change.partial}, which the snapshot does not have with its states, "
             "so that rows which come again would be counted twice",
             where=Where(operator=final.operator.display),
             advice="give the plan that the job ran, or let the aggregate begin without state: --empty",
         )
-
-
-def _has_entries(final: ExistingOperator) -> bool:
-    splits = carried_splits(final.operator, ACCUMULATORS, 0)
-    return any(len(batch) for split in splits for batch in split.read())
 
 
 _BUCKET = LogicalType("INTEGER")

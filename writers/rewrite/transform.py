@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-
 from stateproc.errors import InvalidOption, Where
 from stateproc.model.operator import Operator
 from stateproc.readers.read_options import ReadOptions
@@ -49,7 +47,6 @@ def exact_read_options(options: ReadOptions, given: Mapping[str, str] | None) ->
     """Return the options with which a snapshot was opened, with those that make rows exact.
 
     Args:
-        options: The options.
         given: Those that the user gave, by Spark's names; None if that is not known: then what is the default of
             reading was not chosen.
     """
@@ -89,23 +86,6 @@ _SINGLE = {
 }
 
 
-def state_reader(
-    operator: Operator, state: str, *, flatten: bool = False, columns: list[str] | None = None
-) -> pa.RecordBatchReader:
-    """Return a reader of a keyed state's rows, which reads them when it is asked for them, in the thread that asks.
-
-    Args:
-        operator: The operator.
-        state: The state's name.
-        flatten: Whether entries of maps and elements of lists are rows.
-        columns: Those that are read; by default all.
-
-    Raises:
-        NotFound, UnsupportedSnapshot: There is no such state, or its types are not known.
-    """
-    return operator.state(state).to_reader(threads=1, flatten=flatten, columns=columns)
-
-
 def typed_value(operator: Operator, state: str, frame: Any) -> ColumnType | None:
     """Return the type of a state's values with Arrow's dates and times, as the library of ``frame`` has it.
 
@@ -130,7 +110,6 @@ def transformation(
     """Return a callback that adds the transformed rows to a bootstrap. Raises InvalidOption for timers.
 
     Args:
-        state: the state.
         frame: its rows, as a DataFrame of Spark or in Arrow's form.
         function: receives the rows and returns the new ones.
         value_type: Flink's type of values, if it is given.

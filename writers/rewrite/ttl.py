@@ -24,7 +24,7 @@ from stateproc.codec.encoding.strings import row_bytes_writer as measured
 from stateproc.codec.layouts import Delimited
 from stateproc.codec.layouts.strings import SerializedValue
 from stateproc.codec.machine import Machine
-from stateproc.errors import CorruptSnapshot, InvalidOption, UnsupportedSnapshot, Where
+from stateproc.errors import InvalidOption, UnsupportedSnapshot, Where
 from stateproc.flink_versions import DEFAULT
 from stateproc.metadata.backend import StateMetaInfo
 from stateproc.readers.changelog.composite_keys import null_form
@@ -37,14 +37,8 @@ from stateproc.serializers.java.scalars import LONG
 from stateproc.serializers.runtime.ttl import TtlSerializer
 from stateproc.wire import Output
 from stateproc.writers.formats.entry_batches import gather, take_rows
-from stateproc.writers.rewrite.merged_header import (
-    PROXY,
-    TTL,
-    composite_of,
-    raw_composite,
-    versioned_of,
-    with_snapshots,
-)
+from stateproc.writers.rewrite.entries_by_key import damage
+from stateproc.writers.rewrite.merged_header import TTL, composite_of, raw_composite, versioned_of, with_value
 
 _SIZE = 8
 _MARK = 1
@@ -104,7 +98,7 @@ class TtlChange:
         """Values of maps. A null has no time; with a time to live, it is a null in a TtlValue, as Flink puts it."""
         starts, stops = values.offsets[:-1], values.offsets[1:]
         if (stops <= starts).any():
-            raise self._damage("a map's value without its null mark")
+            raise damage(self.state, "a map's value without its null mark")
         present = values.data[starts] == 0
         bodies = np.where(present, starts + _MARK, stops)
         if self.action is TtlAction.ON:
@@ -167,14 +161,9 @@ class TtlChange:
 
     def _alive(self, values: RowBytes, starts: Longs, stops: Longs) -> npt.NDArray[np.bool_]:
         if (stops - starts < _SIZE).any():
-            raise self._damage("a value too short for its time of last access")
+            raise damage(self.state, "a value too short for its time of last access")
         times = values.data[starts[:, None] + np.arange(_SIZE)].view(">i8").reshape(-1)
         return np.asarray(times > self.expired)
-
-    def _damage(self, what: str) -> CorruptSnapshot:
-        return CorruptSnapshot(
-            what, where=Where(state=self.state.name), advice="the snapshot is damaged; use a copy or take it again"
-        )
 
 
 class ListElements:
@@ -255,7 +244,6 @@ def _of(state: StateDescriptor, ttl: bool) -> StateDescriptor:
 
 # Wrap serializer snapshots of a state's header in TtlSerializer's, or unwrap them; the snapshots stay bytes.
 
-_VALUE = "VALUE_SERIALIZER"
 _TTL_VERSION = 2
 
 
@@ -284,7 +272,7 @@ def _changed(
             advice="timers fire, and never expire",
         )
     wanted: Serializer
-    raw = versioned_of(info.snapshots[_VALUE])
+    raw = versioned_of(info.snapshots["VALUE_SERIALIZER"])
     if kind == "LIST" and isinstance(value, ListOf):
         wanted = replace(value, element=change(value.element))
     elif kind == "MAP" and isinstance(value, MapOf):
@@ -299,7 +287,7 @@ def _changed(
         raw = parts.with_part(last, change_bytes(parts.parts[last], info.name)).versioned()
     else:
         raw = change_bytes(raw, info.name)
-    made = with_snapshots(info, {**info.snapshots, _VALUE: PROXY + raw})
+    made = with_value(info, raw)
     if made.value_serializer != wanted:
         raise UnsupportedSnapshot(
             f"the time to live of values of the type {value.type_name} cannot be changed in their snapshot alone",

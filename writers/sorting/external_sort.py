@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from stateproc.codec.arrow_arrays import numbers_of
 from stateproc.errors import CorruptSnapshot, Where, WriteFailed
-from stateproc.metadata.handles import RelativeFileHandle
+from stateproc.metadata.stream_handles import RelativeFileHandle
 from stateproc.storage import open_handle
 from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.entry_batches import FILE, FILE_ENTRIES, byte_column, cuts, portions

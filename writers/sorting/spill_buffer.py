@@ -103,7 +103,6 @@ class SpilledBatch:
     """A sorted batch in a file.
 
     Attributes:
-        file: The file.
         groups: The group numbers that it has, in order.
         rows: How many rows each has.
         edges: The position in the file where those of each begin, and where the last ones end.

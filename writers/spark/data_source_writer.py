@@ -10,7 +10,7 @@ extended; ``overwrite`` replaces it. Spark refuses its other modes, including th
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -316,7 +316,8 @@ def writer_of(raw: Mapping[str, str], schema: StructType, overwrite: bool) -> Pl
             context=LayoutContext(kryo=chosen.kryo),
             rocksdb=options.rocksdb,
         )
-        return PlainWriter(spec, commit, _only(list(operator.sources(spec, 0))))
+        (source,) = list(operator.sources(spec, 0))
+        return PlainWriter(spec, commit, source)
     except BaseException:
         commit.abort()
         raise
@@ -331,8 +332,3 @@ def _check_handed_over(schema: StructType) -> None:
                 advice=f"leave it out: df.drop('{column.name}'), or make a number of it: "
                 f"extract(YEAR FROM {column.name}) * 12 + extract(MONTH FROM {column.name})",
             )
-
-
-def _only(sources: Sequence[Source]) -> Source:
-    (source,) = sources
-    return source

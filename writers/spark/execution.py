@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 from stateproc.errors import InvalidOption
-from stateproc.metadata.handles import ByteStreamHandle, RelativeFileHandle
+from stateproc.metadata.stream_handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.spark.workers import check_executors, check_worker_python, described_jobs, keep_loaded
 from stateproc.storage.concurrency import map_in_order
 from stateproc.writers.bootstrap.frame_columns import is_spark

@@ -75,7 +75,9 @@ def classes_view(classes: Sequence[MentionedClass], problems: Sequence[str], unn
         sure = not (unnamed or problems)
         parts.append(Text(f"no user classes{_ALL_KNOWN if sure else ' in the headers of states'}"))
     if unnamed:
-        parts.append(_of_values(unnamed))
+        shown = _uses(unnamed).replace("\n", ", ")
+        text = f"values of {shown} may be of further classes: stateproc verify finds those that need a description"
+        parts.append(Text.assemble(("→ ", "yellow"), without_controls(text)))
     parts += [Text.assemble(("✗ ", "red"), without_controls(problem)) for problem in problems]
     return Group(*parts)
 
@@ -93,13 +95,6 @@ def _table(classes: Sequence[MentionedClass]) -> Table:
             Text(item.readability.value, _COLORS[item.readability]),
         )
     return table
-
-
-def _of_values(unnamed: Sequence[ClassUse]) -> Text:
-    """Say of which states the values name their classes, and what finds these."""
-    shown = _uses(unnamed).replace("\n", ", ")
-    text = f"values of {shown} may be of further classes: stateproc verify finds those that need a description"
-    return Text.assemble(("→ ", "yellow"), without_controls(text))
 
 
 def _uses(uses: Sequence[ClassUse]) -> str:

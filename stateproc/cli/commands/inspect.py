@@ -17,7 +17,7 @@ from stateproc.cli.operator_tables import stateless_line, summary_table
 from stateproc.cli.progress import progress
 from stateproc.cli.terminal import bar, print_json, show, sparkline, text_table
 from stateproc.errors import InvalidOption, SnapshotError
-from stateproc.html.units import counted, human_bytes
+from stateproc.html.units import counted, human_bytes, some_of
 from stateproc.model.operator import Operator
 from stateproc.model.raw_keyed import raw_keyed_text
 from stateproc.options import BY_NAME
@@ -282,9 +282,7 @@ def _problems(operator: dict[str, Any], said: set[str]) -> list[Text]:
             reasons.setdefault(reason, []).append(state["name"])
     lines = []
     for reason, names in reasons.items():
-        shown = ", ".join(names[:_SHOWN_NAMES])
-        if len(names) > _SHOWN_NAMES:
-            shown += f" and {len(names) - _SHOWN_NAMES} more"
+        shown = some_of(names, _SHOWN_NAMES)
         text = reason.partition("\n")[0] if reason in said else reason
         lines.append(Text.assemble(("✗ ", "red"), (shown, "red"), ": " if names else "", text))
         said.add(reason)

@@ -33,7 +33,11 @@ def offsets_command(arguments: Namespace) -> int:
         )
     if not rows:
         if not unknown:
-            print(_nothing(arguments.path), file=sys.stderr)
+            print(
+                f"no source positions in this snapshot: no operator has the state of a source that is known\n  → "
+                f"stateproc inspect {arguments.path} lists its states",
+                file=sys.stderr,
+            )
         return NO
     if arguments.json:
         for row in rows:
@@ -47,13 +51,6 @@ def offsets_command(arguments: Namespace) -> int:
             file=sys.stderr,
         )
     return YES
-
-
-def _nothing(path: str) -> str:
-    return (
-        f"no source positions in this snapshot: no operator has the state of a source that is known\n  → "
-        f"stateproc inspect {path} lists its states"
-    )
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:

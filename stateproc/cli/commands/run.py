@@ -79,7 +79,6 @@ def run_progress(phase: str, run: PreparedRun, engine: str) -> Iterator[None]:
 
     Args:
         phase: ``check`` or ``write``.
-        run: The run.
         engine: ``local`` or ``spark``, which shows its own progress in a terminal.
     """
     what = f"{run.job.name}: {_WORDS.get(phase, phase)}"

@@ -17,7 +17,7 @@ from stateproc.cli.exit_status import NO, YES
 from stateproc.cli.progress import progress
 from stateproc.cli.terminal import print_json, show, text_table, without_controls
 from stateproc.errors import InvalidOption, Where, WriteFailed
-from stateproc.html.units import counted, human_bytes
+from stateproc.html.units import counted, human_bytes, some_of
 from stateproc.options import BY_NAME
 from stateproc.verification.class_mentions import Skeleton
 from stateproc.verification.problem import Problem, Severity, once_per_directory
@@ -169,7 +169,7 @@ def _places(problem: Problem, folder: str) -> list[str]:
     """Return where a problem is, in lines; files in the snapshot's directory without its path."""
     inside = [f"operator {problem.operator}"] if problem.operator else []
     if problem.states:
-        inside.append(f"state{'s' if len(problem.states) > 1 else ''} {_names(problem.states)}")
+        inside.append(f"state{'s' if len(problem.states) > 1 else ''} {some_of(problem.states, _MOST_NAMES)}")
     if problem.key_groups:
         inside.append(f"key group{'s' if len(problem.key_groups) > 1 else ''} {_runs(problem.key_groups)}")
     lines = [" · ".join(inside)] if inside else []
@@ -178,11 +178,6 @@ def _places(problem: Problem, folder: str) -> list[str]:
             problem.file.removeprefix(folder) + (f", byte {problem.offset:,}" if problem.offset is not None else "")
         )
     return lines
-
-
-def _names(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_MOST_NAMES])
-    return shown + (f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else "")
 
 
 def _runs(numbers: Sequence[int]) -> str:

@@ -138,7 +138,13 @@ def read_guessing(
     assert first_error is not None
     cursor.starved = starved
     if assumed is not None and isinstance(first_error, CorruptSnapshot | UnknownId):
-        raise _without_flink_scala(first_error, assumed) from first_error
+        # None of the ids of flink-scala is in the bytes: it may not have written them.
+        raise OtherWriter(
+            f"the bytes do not fit the class {assumed!r} as flink-scala writes it: {first_error.message}",
+            where=first_error.where,
+            advice="a job without flink-scala in lib/ writes the fields of the class: describe it with all its fields: "
+            f'classes={{"{assumed}": {{"a": "int", "b": "String", …}}}}; {CHECK_FILE}',
+        ) from first_error
     raise first_error
 
 
@@ -182,16 +188,6 @@ def _two_readings(one: _Fit, other: _Fit) -> Ambiguous:
         advice = f'say in the description whether the class has subclasses: "final {name}" or "open {name}"'
     message = f"the description of class {name!r} fits the bytes in two ways, with different values"
     return Ambiguous(message, advice=advice)
-
-
-def _without_flink_scala(error: SnapshotError, name: str) -> OtherWriter:
-    """Return the error of bytes that flink-scala may not have written: none of its ids is in them."""
-    return OtherWriter(
-        f"the bytes do not fit the class {name!r} as flink-scala writes it: {error.message}",
-        where=error.where,
-        advice=f"a job without flink-scala in lib/ writes the fields of the class: describe it with all its fields: "
-        f'classes={{"{name}": {{"a": "int", "b": "String", …}}}}; {CHECK_FILE}',
-    )
 
 
 def readable_serializers(name: str, setting: KryoSetting) -> tuple[str, ...]:

@@ -111,7 +111,8 @@ class Walker:
 
     def known(self, type_: FieldType, nullable: bool = True) -> Any:
         """Kryo.readObject, or readObjectOrNull: an object whose class is known."""
-        if self._unmarked(type_):
+        # Kryo's reference resolver leaves values of such classes alone.
+        if type_.name in BOXES or type_.primitive or (self.version >= 5 and self.enum(type_.name) is not None):
             if nullable and not self.data.boolean():
                 return None
             return self._body(type_)
@@ -122,10 +123,6 @@ class Walker:
         if type_.primitive:
             return self.data.primitive(type_.name)
         return self.known(type_) if self.final(type_) else self.by_class(type_.args)
-
-    def _unmarked(self, type_: FieldType) -> bool:
-        """Whether Kryo's reference resolver leaves values of the class alone."""
-        return type_.name in BOXES or type_.primitive or (self.version >= 5 and self.enum(type_.name) is not None)
 
     def _marked(self, type_: FieldType, nullable: bool) -> Any:
         cursor = self.data.cursor

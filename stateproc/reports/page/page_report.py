@@ -59,11 +59,13 @@ def page_report(
 ) -> PageReport:
     """Complete the report of ``inspect``. ``scan``: open any number of RocksDB tables."""
     notes: list[str] = []
+    sizes = {item["uid_hash"]: item["bytes"] for item in inspect["operators"]}
+    largest_first = sorted(operators, key=lambda operator: -sizes.get(operator.operator_id, 0))
     return PageReport(
         inspect=inspect,
         written=_written(snapshot),
         columns=dict(_columns(operators)),
-        rocksdb=dict(_rocksdb(_largest_first(operators, inspect), scan, notes)),
+        rocksdb=dict(_rocksdb(largest_first, scan, notes)),
         times=times,
         offsets=_offsets(operators, notes),
         notes=notes,
@@ -87,11 +89,6 @@ def _columns(operators: Sequence[Operator]) -> Iterator[tuple[StateKey, tuple[Ty
             except SnapshotError:
                 continue  # the report of inspect gives the reason
             yield (operator.operator_id, state.name, state.distribution), type_tree(schema)
-
-
-def _largest_first(operators: Sequence[Operator], inspect: Report) -> list[Operator]:
-    sizes = {item["uid_hash"]: item["bytes"] for item in inspect["operators"]}
-    return sorted(operators, key=lambda operator: -sizes.get(operator.operator_id, 0))
 
 
 def _rocksdb(operators: Sequence[Operator], scan: bool, notes: list[str]) -> Iterator[tuple[str, Report]]:

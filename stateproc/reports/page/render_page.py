@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from stateproc.html.cards import asset, render
-from stateproc.html.units import counted, human_bytes
+from stateproc.html.units import counted, human_bytes, some_of
 from stateproc.reports.inspect_report import Report
 from stateproc.reports.page.operator_sections import key_group_cards, operator_rows, size_treemap, stateless_operators
 from stateproc.reports.page.page_report import PageLimits, PageReport
@@ -168,8 +168,4 @@ def _operator_notes(inspect: Mapping[str, Any]) -> list[str]:
     for operator in inspect["operators"]:
         for note in operator["notes"]:
             found.setdefault(note, []).append(operator["uid"] or operator["uid_hash"])
-    return [f"{_some(names)}: {note}" for note, names in found.items()]
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:3])} and {len(names) - 3} more"
+    return [f"{some_of(names, 3)}: {note}" for note, names in found.items()]

@@ -189,6 +189,8 @@ def _card(operator: str, item: StateTimes, newest: int | None, detailed: bool) -
         f"{time_text(found.start + at * found.width, found.width)}: {count:,}" for at, count in enumerate(found.bins)
     ]
     label = f"{item.kind} of {operator}, {time_text(found.start)} to {time_text(end)} UTC"
+    # The end of the axis is without the date if that is the date of its start.
+    first, last = time_text(found.start, found.width), time_text(end, found.width)
     return TimeCard(
         operator,
         item.state,
@@ -196,17 +198,11 @@ def _card(operator: str, item: StateTimes, newest: int | None, detailed: bool) -
         found.count,
         histogram(found.bins, titles if detailed else (), label),
         time_text(found.start, found.width),
-        _end_text(found, end),
+        last[11:] if last[:10] == first[:10] and len(last) > 10 else last,
         duration_text(found.width),
         _facts(found, newest),
         "",
     )
-
-
-def _end_text(found: TimeHistogram, end: int) -> str:
-    """Return the end of the axis, without the date if that is the date of its start."""
-    first, last = time_text(found.start, found.width), time_text(end, found.width)
-    return last[11:] if last[:10] == first[:10] and len(last) > 10 else last
 
 
 def _facts(found: TimeHistogram, newest: int | None) -> list[str]:

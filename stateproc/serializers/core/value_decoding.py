@@ -47,9 +47,7 @@ def fits(layout: Layout, decoder: ValueDecoder, data: bytes, start: int) -> bool
     """Return whether ``data`` from ``start`` on is one value of ``layout`` as it would be written.
 
     Args:
-        layout: the layout.
         decoder: a decoder of the layout, which many calls share.
-        data: the bytes.
         start: where the value would begin.
     """
     raw = np.frombuffer(data + bytes(8), dtype=np.uint8)

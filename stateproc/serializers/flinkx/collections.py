@@ -189,13 +189,8 @@ class Mapped(Serializer):
         else:
             snapshot = Output()
             self.inner.write_snapshot(snapshot, release)
-            out.utf(_serializer_class(bytes(snapshot)))
-
-
-def _serializer_class(snapshot: bytes) -> str:
-    """Return the class of a serializer without parameters, by its snapshot."""
-    name = Cursor(snapshot).utf()
-    return name.partition("$")[0] if "$" in name else name.removesuffix("Snapshot")
+            name = Cursor(bytes(snapshot)).utf()
+            out.utf(name.partition("$")[0] if "$" in name else name.removesuffix("Snapshot"))
 
 
 @flinkx_snapshot(_MAPPED)

@@ -135,13 +135,9 @@ def _named(name: str, final: bool | None, tokens: list[str], text: str, depth: i
         wanted = 2 if full == "java.util.Map" else 1
         if len(args) != wanted and full in ("java.util.List", "java.util.Map", "java.util.Set"):
             raise _bad(text, f"{name!r} has {len(args)} type arguments, not {wanted}")
-    boxed = tuple(arg if full == "[]" else _boxed(arg) for arg in args)
+    # A primitive type argument stands for its box: ``list<int>`` is a List<Integer>.
+    boxed = tuple(arg if full == "[]" else (FieldType(BOX_OF[arg.name]) if arg.primitive else arg) for arg in args)
     return FieldType(full, boxed, final)
-
-
-def _boxed(type_: FieldType) -> FieldType:
-    """Replace a primitive type argument by its box: ``list<int>`` is a List<Integer>."""
-    return FieldType(BOX_OF[type_.name]) if type_.primitive else type_
 
 
 def shortened(text: str) -> str:

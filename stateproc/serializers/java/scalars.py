@@ -118,14 +118,9 @@ class Scalar(Serializer):
         write_simple(out, class_name, release)
 
 
-def register_scalars(rows: tuple[tuple[str, str, Layout, int], ...], pattern: str) -> None:
-    """Register rows (name, type, layout, length) under ``pattern`` with {} for the name."""
-    for row in rows:
-        class_name = pattern.format(row[0], row[0])
-        simple_snapshot(Scalar(*row, class_name), class_name)
-
-
-register_scalars(SCALARS, _PATTERN)
+for _row in SCALARS:
+    _class_name = _PATTERN.format(_row[0], _row[0])
+    simple_snapshot(Scalar(*_row, _class_name), _class_name)
 LONG = Scalar(*next(row for row in SCALARS if row[0] == "Long"))
 # Its one byte holds no information.
 VOID_NAMESPACE = Scalar(

@@ -179,7 +179,6 @@ def _with_collections(
     """Return a field's serializer with changed collections of Kryo, also those in tuples and arrays.
 
     Args:
-        old: The serializer.
         extracted: What the description gives the field; None where there is none.
         change: Returns another serializer for a collection, of it and of what the description gives in its place.
         rest: Returns another serializer for what has no collection of the field, such as other POJOs.

@@ -176,7 +176,8 @@ class TypeExtractor(Generic[P]):
         if type_.stands_for == "?":
             raise _NoTypeInformation
         if type_.name in _TUPLES:
-            return self._tuple(type_, path)
+            arity = _TUPLES[type_.name]
+            return TupleOf(type_.name, self._arguments(type_, arity, path)) if arity else Tuple0()
         if type_.name == _EITHER:
             left, right = self._arguments(type_, 2, path)
             return EitherOf(left, right)
@@ -215,10 +216,6 @@ class TypeExtractor(Generic[P]):
         if len(type_.args) != count:
             raise _NoTypeInformation
         return tuple(self.field(argument, (*path, java_class(argument))) for argument in type_.args)
-
-    def _tuple(self, type_: FieldType, path: tuple[str, ...]) -> Serializer:
-        arity = _TUPLES[type_.name]
-        return TupleOf(type_.name, self._arguments(type_, arity, path)) if arity else Tuple0()
 
     def _tuple_subclass(self, described: UserClass, path: tuple[str, ...]) -> Serializer | None:
         """The serializer of a class that extends a tuple and adds no fields; None for other classes."""

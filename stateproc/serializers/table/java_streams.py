@@ -97,7 +97,6 @@ def java_type(type_: LogicalType, release: Release | None = None) -> bytes:
     """Encode a LogicalType as one Java object stream. Raises UnsupportedSnapshot for types without a Java form here.
 
     Args:
-        type_: The type.
         release: The release that reads it; None for a type that has no structured types in it.
     """
     return java_object(_type(type_, release))

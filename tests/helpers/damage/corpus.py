@@ -13,15 +13,15 @@ import pyarrow as pa
 from stateproc.errors import SnapshotError
 from stateproc.metadata import SnapshotMetadata, read_metadata
 from stateproc.metadata.backend import read_keyed_header
-from stateproc.metadata.handles import (
+from stateproc.metadata.operator_handles import OperatorStreamHandle
+from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
+from stateproc.metadata.stream_handles import (
     ByteStreamHandle,
     FileHandle,
     KeyGroupsHandle,
-    OperatorStreamHandle,
     RelativeFileHandle,
     SegmentHandle,
 )
-from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
 from stateproc.model.operator_state import operator_header
 from stateproc.model.state import State
 from stateproc.readers.changelog.log_segments import log_source

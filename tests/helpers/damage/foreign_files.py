@@ -10,7 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stateproc.metadata import read_metadata, walk_stream_handles
-from stateproc.metadata.handles import FileHandle, KeyGroupsHandle, RelativeFileHandle, SegmentHandle, StreamHandle
+from stateproc.metadata.stream_handles import (
+    FileHandle,
+    KeyGroupsHandle,
+    RelativeFileHandle,
+    SegmentHandle,
+    StreamHandle,
+)
 from stateproc.storage import FileSource, locate, open_handle
 from tests.helpers.byte_builders import metadata as builders
 from tests.helpers.fixtures import Fixture

@@ -10,7 +10,7 @@ import pyarrow as pa
 import stateproc
 from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.backend import KeyedHeader
-from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.readers.canonical.reader import canonical_entries
 from stateproc.readers.key_group_blocks import KeyGroupRange, group_ranges
 from stateproc.readers.keyed_file import KeyedFile

@@ -11,7 +11,7 @@ from stateproc.codec.layouts import Counted, StructLayout
 from stateproc.codec.layouts.strings import SerializedValue
 from stateproc.codec.machine import ValueDecoder
 from stateproc.metadata.backend import StateMetaInfo
-from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
+from stateproc.metadata.operator_handles import OperatorStreamHandle, StatePartition
 from stateproc.readers.key_group_blocks import decompress_frames
 from stateproc.readers.operator_state import element_ranges
 from stateproc.serializers import LayoutContext

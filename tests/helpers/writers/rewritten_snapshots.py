@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 import stateproc
 from stateproc.keygroups.ranges import key_group_range
 from stateproc.metadata.backend import StateMetaInfo, write_keyed_header
-from stateproc.metadata.handles import KeyGroupsHandle, OperatorStreamHandle
+from stateproc.metadata.operator_handles import OperatorStreamHandle
 from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.model.operator import Operator
 from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import LayoutContext

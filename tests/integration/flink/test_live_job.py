@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import stateproc
-from stateproc.metadata.handles import FileHandle
+from stateproc.metadata.stream_handles import FileHandle
 from stateproc.metadata.walk import walk_stream_handles
 from tests.helpers.live_job import JobFailed, LiveJob
 

@@ -15,7 +15,8 @@ import pytest
 import stateproc
 from stateproc.flink_versions import release as release_of
 from stateproc.metadata.backend import read_operator_header, write_keyed_header
-from stateproc.metadata.handles import KeyGroupsHandle, OperatorStreamHandle
+from stateproc.metadata.operator_handles import OperatorStreamHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.model.operator_state import OperatorFile
 from stateproc.readers.keyed_file import KeyedFile
 from stateproc.serializers import LayoutContext
@@ -32,6 +33,7 @@ from tests.helpers.flink.restoration import Restored, Spec, restore
 from tests.helpers.flink.restored_state import differences, in_their_windows
 from tests.helpers.writers.keyed_entries import batches, entries_of, handle_of, header_of
 from tests.helpers.writers.operator_elements import contents, keys_and_values
+from tests.helpers.writers.written_files import written_file
 
 pytestmark = pytest.mark.flink
 
@@ -95,10 +97,13 @@ def keyed(file: KeyedFile, staging: Staging, case: Case, ctx: LayoutContext) -> 
     assert out.handle is not None
     if case.heap:
         handle = KeyGroupsHandle(12, key_groups.start, offsets, out.handle, f"id {out.name}")
-        verify_heap(handle, staging.location, writer.entries, states, ctx, compressed=case.compressed)
+        verify_heap(
+            written_file(staging.location, states, context=ctx, compressed=case.compressed), handle, writer.entries
+        )
         return handle
     handle = KeyGroupsHandle(7, key_groups.start, offsets, out.handle)
-    verify_canonical(handle, staging.location, writer.entries, names, file.max_parallelism, compressed=case.compressed)
+    of = written_file(staging.location, names, max_parallelism=file.max_parallelism, compressed=case.compressed)
+    verify_canonical(of, handle, writer.entries)
     return handle
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 import stateproc
-from stateproc.metadata.handles import IncrementalHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.writers.formats.rocksdb.options import TableOptions
 from tests.helpers.fixtures import FIXTURES, Fixture, fixtures_in
 from tests.helpers.flink.fixture_operators import OPERATORS

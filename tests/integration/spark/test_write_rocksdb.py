@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 import stateproc
 from stateproc import NotFound, OperatorBootstrap, SavepointWriter
-from stateproc.metadata.handles import IncrementalHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.readers.rocksdb import database_files, table_properties
 from tests.helpers.fixtures import FIXTURES, differences, fixtures_in
 

@@ -16,7 +16,7 @@ from stateproc import SavepointWriter
 from stateproc.cli import main
 from stateproc.errors import InvalidOption, MissingFile, StoreUnavailable, WriteFailed
 from stateproc.metadata import OperatorEntry, SnapshotMetadata, SubtaskState
-from stateproc.metadata.handles import KeyGroupsHandle, RelativeFileHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle, RelativeFileHandle
 from stateproc.storage import locate
 from stateproc.storage.store import StorePath
 from stateproc.storage.writing import file_version, publish_over

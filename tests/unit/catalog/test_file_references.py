@@ -10,7 +10,8 @@ import pytest
 from stateproc.catalog.file_references import file_references
 from stateproc.errors import SnapshotError
 from stateproc.metadata import OperatorEntry, SnapshotMetadata, SubtaskState, read_metadata, snapshot_kind
-from stateproc.metadata.handles import FileHandle, IncrementalHandle, RelativeFileHandle, StreamHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle
+from stateproc.metadata.stream_handles import FileHandle, RelativeFileHandle, StreamHandle
 from tests.helpers.paths import FIXTURES
 from tests.helpers.sweeps import sweep
 

@@ -15,7 +15,7 @@ from stateproc.catalog.entries import CatalogEntry
 from stateproc.catalog.listing import catalog_of
 from stateproc.errors import InvalidOption, MissingFile
 from stateproc.metadata import walk_stream_handles
-from stateproc.metadata.handles import FileHandle, RelativeFileHandle, SegmentHandle
+from stateproc.metadata.stream_handles import FileHandle, RelativeFileHandle, SegmentHandle
 from tests.helpers.fixtures import fixtures
 from tests.helpers.paths import FIXTURES
 from tests.helpers.sweeps import exhaustive
@@ -119,7 +119,7 @@ def test_a_damaged_metadata_is_a_row_with_its_reason(chain: Path, data: bytes) -
 def test_impossible_sizes_and_times(chain: Path) -> None:
     from stateproc.catalog.entries import utc_time
     from stateproc.metadata import OperatorEntry, SnapshotMetadata, SubtaskState
-    from stateproc.metadata.handles import KeyGroupsHandle
+    from stateproc.metadata.stream_handles import KeyGroupsHandle
     from stateproc.metadata.writer import write_metadata
 
     subtasks = tuple(

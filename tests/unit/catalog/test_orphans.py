@@ -15,7 +15,8 @@ import stateproc
 from stateproc.catalog.orphans import UnneededFile
 from stateproc.errors import InvalidOption
 from stateproc.metadata import read_metadata
-from stateproc.metadata.handles import FileHandle, OperatorStreamHandle
+from stateproc.metadata.operator_handles import OperatorStreamHandle
+from stateproc.metadata.stream_handles import FileHandle
 from stateproc.metadata.writer import write_metadata
 from tests.helpers.paths import DEMO, FIXTURES
 from tests.unit.catalog.test_listing import JOB, files_of

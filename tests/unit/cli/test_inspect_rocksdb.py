@@ -13,7 +13,7 @@ import pytest
 
 import stateproc
 from stateproc.errors import CorruptSnapshot
-from stateproc.metadata.handles import IncrementalHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.readers.rocksdb import column_families, database_files, open_table
 from stateproc.snapshot.metadata_tables import METADATA_TABLES
 from stateproc.spark.options import source_options

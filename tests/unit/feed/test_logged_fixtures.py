@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from stateproc.metadata.handles import ChangelogHandle, FileHandle
+from stateproc.metadata.keyed_handles import ChangelogHandle
+from stateproc.metadata.stream_handles import FileHandle
 from stateproc.metadata.walk import walk_stream_handles
 from tests.helpers.change_logs import SAME_VALUES, LoggedChain, LoggedSnapshot, logged_chains
 

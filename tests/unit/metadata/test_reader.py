@@ -20,22 +20,26 @@ from stateproc.metadata import (
     read_metadata,
     walk_stream_handles,
 )
-from stateproc.metadata.handles import (
-    ByteStreamHandle,
+from stateproc.metadata.keyed_handles import (
     ChangelogHandle,
-    ChannelHandle,
-    ChannelOffsets,
-    EmptySegmentHandle,
     FileChangelogHandle,
-    FileHandle,
     IncrementalHandle,
     InMemoryChangelogHandle,
-    KeyGroupsHandle,
+)
+from stateproc.metadata.operator_handles import (
+    ChannelHandle,
+    ChannelOffsets,
     MergedChannelHandle,
     OperatorStreamHandle,
+    StatePartition,
+)
+from stateproc.metadata.stream_handles import (
+    ByteStreamHandle,
+    EmptySegmentHandle,
+    FileHandle,
+    KeyGroupsHandle,
     RelativeFileHandle,
     SegmentHandle,
-    StatePartition,
 )
 from tests.helpers.byte_builders import metadata as mb
 from tests.helpers.paths import FIXTURES, VECTORS

@@ -19,8 +19,8 @@ from stateproc.metadata.backend import (
     write_keyed_header,
     write_operator_header,
 )
-from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.metadata.keyed_handles import write_keyed_handle
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.metadata.writer import write_metadata
 from stateproc.serializers import read_snapshot
 from stateproc.wire import Cursor, Output

@@ -10,7 +10,7 @@ import pytest
 
 import stateproc
 from stateproc.metadata import OperatorEntry, SubtaskState, read_metadata
-from stateproc.metadata.handles import ByteStreamHandle, KeyGroupsHandle, RelativeFileHandle
+from stateproc.metadata.stream_handles import ByteStreamHandle, KeyGroupsHandle, RelativeFileHandle
 from stateproc.metadata.writer import write_metadata
 from stateproc.wire import Output
 from tests.helpers.fixtures import Fixture, fixtures

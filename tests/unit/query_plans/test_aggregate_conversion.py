@@ -15,14 +15,13 @@ import pytest
 import stateproc
 from stateproc import SavepointWriter
 from stateproc.errors import InvalidOption
-from stateproc.query_plans.aggregate_conversion import aggregate_conversion, call_words
+from stateproc.query_plans.aggregate_conversion import ViewTypes, aggregate_conversion, call_words, wider_views
 from stateproc.query_plans.aggregate_views import distinct_views, is_view, kept_views
 from stateproc.query_plans.node_definitions import AGGREGATES
 from stateproc.query_plans.node_rules import node_uids
 from stateproc.query_plans.plan_lineage import is_stateless, stateful_before
 from stateproc.query_plans.plan_matching import Pair
 from stateproc.query_plans.plan_tables import SINK
-from stateproc.query_plans.wider_calls import ViewTypes, wider_views
 from stateproc.serializers.table.logical_types import LogicalType
 from stateproc.serializers.table.serializers import RowData
 from stateproc.serializers.table.type_text import external

@@ -14,8 +14,9 @@ from stateproc.compatibility.expected_job import stored_serializers
 from stateproc.flink_versions import release
 from stateproc.keygroups.operator_ids import operator_id
 from stateproc.query_plans import CompiledPlan, read_plan
+from stateproc.query_plans.accumulator_types import StateTypes
 from stateproc.query_plans.node_rules import node_uids
-from stateproc.query_plans.state_types import OperatorTypes, StateTypes, operator_types
+from stateproc.query_plans.state_types import OperatorTypes, operator_types
 from stateproc.serializers import Serializer
 from stateproc.serializers.compatibility import Answer, Comparison, resolve
 from stateproc.serializers.java.collections import MapOf

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stateproc.metadata.handles import ByteStreamHandle, OperatorStreamHandle, StatePartition
+from stateproc.metadata.operator_handles import OperatorStreamHandle, StatePartition
+from stateproc.metadata.stream_handles import ByteStreamHandle
 from stateproc.readers.operator_state import element_ranges
 from stateproc.storage import InlineSource
 

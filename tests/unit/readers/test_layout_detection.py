@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from stateproc.metadata.handles import CANONICAL_TYPE
+from stateproc.metadata.stream_handles import CANONICAL_TYPE
 from stateproc.readers.key_group_blocks import KeyGroupRange
 from stateproc.readers.materialized_files import is_canonical
 

@@ -20,8 +20,8 @@ import stateproc
 from stateproc.codec import machine
 from stateproc.codec.machine import Columns
 from stateproc.errors import CorruptSnapshot, MissingFile, UnsupportedSnapshot
-from stateproc.metadata.handles import OperatorStreamHandle, StatePartition
 from stateproc.metadata.keyed_handles import ChangelogHandle, IncrementalHandle
+from stateproc.metadata.operator_handles import OperatorStreamHandle, StatePartition
 from stateproc.metadata.snapshot import SnapshotMetadata
 from stateproc.metadata.stream_handles import ByteStreamHandle, FileHandle
 from stateproc.model.schema_merging import portions

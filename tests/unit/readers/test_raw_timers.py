@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from stateproc.errors import UnsupportedSnapshot
-from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.readers.timers import open_raw_timers, raw_ranges, with_service
 from stateproc.storage import open_handle
 from tests.helpers.fixtures import fixtures

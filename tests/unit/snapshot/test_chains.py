@@ -15,17 +15,14 @@ import pytest
 import stateproc
 from stateproc.errors import MissingFile
 from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, PRIORITY_QUEUE
-from stateproc.metadata.handles import (
-    ByteStreamHandle,
+from stateproc.metadata.keyed_handles import (
     ChangelogHandle,
     FileChangelogHandle,
-    FileHandle,
     IncrementalHandle,
     InMemoryChangelogHandle,
-    SegmentHandle,
-    StreamHandle,
+    KeyedHandle,
 )
-from stateproc.metadata.keyed_handles import KeyedHandle
+from stateproc.metadata.stream_handles import ByteStreamHandle, FileHandle, SegmentHandle, StreamHandle
 from stateproc.model.state import State
 from stateproc.readers.changelog.log_metadata import read_declaration
 from stateproc.readers.changelog.log_segments import METADATA_GROUP, log_blocks

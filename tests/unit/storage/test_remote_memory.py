@@ -13,7 +13,7 @@ import pytest
 
 from stateproc.cli import main
 from stateproc.errors import CorruptSnapshot
-from stateproc.metadata.handles import FileHandle
+from stateproc.metadata.stream_handles import FileHandle
 from stateproc.storage import FileSource, SnapshotLocation, open_handle
 from stateproc.storage.remote_memory import RemoteMemory, StoredFile
 from stateproc.storage.store import StorePath

@@ -22,7 +22,7 @@ from stateproc.errors import (
     UnsupportedSnapshot,
 )
 from stateproc.metadata import read_metadata, walk_stream_handles
-from stateproc.metadata.handles import (
+from stateproc.metadata.stream_handles import (
     ByteStreamHandle,
     EmptySegmentHandle,
     FileHandle,

@@ -10,7 +10,7 @@ import pytest
 
 import stateproc
 from stateproc.errors import InvalidOption, MissingPackage, NotFound
-from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.verification import database_check
 from stateproc.verification.problem import Severity

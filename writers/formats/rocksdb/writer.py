@@ -19,12 +19,10 @@ import pyarrow as pa
 from stateproc.codec.array_types import Longs
 from stateproc.errors import InvalidOption, Where, WriteFailed
 from stateproc.keygroups.ranges import prefix_width
-from stateproc.metadata.handles import ChangelogHandle, KeyedHandle, KeyGroupsHandle
-from stateproc.metadata.keyed_handles import IncrementalHandle
-from stateproc.metadata.stream_handles import ByteStreamHandle, RelativeFileHandle
+from stateproc.metadata.keyed_handles import ChangelogHandle, IncrementalHandle, KeyedHandle
+from stateproc.metadata.stream_handles import ByteStreamHandle, KeyGroupsHandle, RelativeFileHandle
 from stateproc.readers.rocksdb import DatabaseFile, database_files, rocksdb_entries, table_properties
 from stateproc.readers.rocksdb.native_database import NotOpened, downloaded_bytes, has_library, native_database
-from stateproc.storage import SnapshotLocation
 from stateproc.writers.formats.byte_sink import StateFileSink
 from stateproc.writers.formats.entry_batches import EntryColumns, cuts, entry_columns, portions
 from stateproc.writers.formats.keyed_file import KeyedFileSpec, KeyedFileWriter
@@ -62,7 +60,6 @@ def check_with_library(
     have.
 
     Args:
-        files: the database's files.
         entries: the number of entries written, by state name.
         file: the snapshot's directory, for errors.
         compression: of the tables, as their properties name it.
@@ -102,38 +99,27 @@ def _counts(
 __all__ = ["check_with_library", "has_library"]
 
 
-def verify_rocksdb(
-    handle: IncrementalHandle, location: SnapshotLocation, entries: Longs, states: Sequence[str], max_parallelism: int
-) -> None:
-    """Read a database of RocksDbWriter back and compare its entries per key group and state with the written ones.
+def verify_rocksdb(file: KeyedFileSpec, handle: KeyedHandle, entries: Longs) -> None:
+    """Read a database of RocksDbWriter back and compare its entries with the written ones. Raises WriteFailed.
 
     All blocks are read and their checksums verified. Where rocksdict is installed, RocksDB itself opens the database,
-    too (`check_with_library`).
-
-    Args:
-        handle: the database.
-        location: the snapshot's directory.
-        entries: the entries written, int64 [key groups, states].
-        states: names by state id.
-        max_parallelism: the operator's number of key groups, which decides on the width of key prefixes.
-
-    Raises:
-        WriteFailed: the database cannot be read, or its entries are not those written.
+    too (`check_with_library`). ``entries``: those written, int64 [key groups, states].
     """
-    counts = np.zeros_like(entries)
-    first, file = handle.key_groups.start, location.directory_uri
-    with reading_back(file):
-        files = database_files(handle, location)
+    assert isinstance(handle, IncrementalHandle)
+    counts, states = np.zeros_like(entries), file.header.names
+    first, uri = handle.key_groups.start, file.location.directory_uri
+    with reading_back(uri):
+        files = database_files(handle, file.location)
         for state_id, name in enumerate(states):
-            for batch in rocksdb_entries(files, name, handle.key_groups, prefix_width(max_parallelism)):
+            for batch in rocksdb_entries(files, name, handle.key_groups, prefix_width(file.max_parallelism)):
                 np.add.at(counts[:, state_id], batch.key_groups - first, 1)
-    compare_counts(counts, entries, first, states, file)
+    compare_counts(counts, entries, first, states, uri)
     if has_library():
-        with reading_back(file):
+        with reading_back(uri):
             tables = [item.source for item in files if item.name.endswith(".sst")]
             compression = table_properties(tables[0]).compression if tables else None
             written = dict(zip(states, entries.sum(axis=0).tolist(), strict=True))
-            check_with_library(files, written, file, compression=compression)
+            check_with_library(files, written, uri, compression=compression)
 
 
 MANIFEST, OPTIONS = 4, 7
@@ -153,9 +139,7 @@ class RocksDbWriter:
     with an error, its files are removed.
 
     Args:
-        new_file: opens a new state file.
         states: names by state id.
-        key_groups: the subtask's key groups.
         max_parallelism: the operator's number of key groups, which decides on the width of key prefixes.
         options: how tables are written.
 
@@ -301,12 +285,6 @@ def open_rocksdb(file: KeyedFileSpec) -> Iterator[KeyedFileWriter]:
             )
 
         yield KeyedFileWriter(writer.write, close, writer.entries)
-
-
-def verify_rocksdb_database(file: KeyedFileSpec, handle: KeyedHandle, entries: Longs) -> None:
-    """Compare a written database with the entries that were written to it. Raises WriteFailed."""
-    assert isinstance(handle, IncrementalHandle)
-    verify_rocksdb(handle, file.location, entries, file.header.names, file.max_parallelism)
 
 
 def is_rocksdb_handle(handle: KeyedHandle) -> bool:

@@ -10,13 +10,8 @@ from typing import Any
 import pytest
 
 from stateproc.errors import CorruptSnapshot, MissingFile
-from stateproc.metadata.handles import (
-    ChangelogHandle,
-    FileChangelogHandle,
-    FileHandle,
-    IncrementalHandle,
-    KeyGroupsHandle,
-)
+from stateproc.metadata.keyed_handles import ChangelogHandle, FileChangelogHandle, IncrementalHandle
+from stateproc.metadata.stream_handles import FileHandle, KeyGroupsHandle
 from stateproc.readers.changelog.change_blocks import blocks_of
 from stateproc.readers.changelog.changelog_split import ChangelogSplit
 from stateproc.readers.changelog.log_metadata import ChangelogSource

@@ -10,7 +10,7 @@ import pytest
 
 import stateproc
 from stateproc.errors import CorruptSnapshot, MissingFile, SnapshotError
-from stateproc.metadata.handles import ChangelogHandle, FileChangelogHandle, IncrementalHandle
+from stateproc.metadata.keyed_handles import ChangelogHandle, FileChangelogHandle, IncrementalHandle
 from stateproc.model.state import State
 from stateproc.readers.rocksdb import DatabaseFile, database_files, family_files, open_table
 from stateproc.readers.rocksdb.format import TRAILER_SIZE

@@ -14,7 +14,8 @@ from rocksdict import BlockBasedOptions, DBCompressionType, Options, Rdict
 import stateproc
 from stateproc.keygroups.key_hash import KeyHash
 from stateproc.metadata import read_metadata
-from stateproc.metadata.handles import FileHandle, IncrementalHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle
+from stateproc.metadata.stream_handles import FileHandle
 from stateproc.metadata.writer import write_metadata
 from stateproc.model.state import FilteredScan
 from stateproc.readers.rocksdb import database_files, rocksdb_entries

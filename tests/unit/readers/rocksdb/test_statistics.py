@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from rocksdict import Options, Rdict
 
-from stateproc.metadata.handles import ByteStreamHandle, FileHandle, IncrementalHandle, SegmentHandle, StreamHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle
+from stateproc.metadata.stream_handles import ByteStreamHandle, FileHandle, SegmentHandle, StreamHandle
 from stateproc.readers.rocksdb import database_statistics, new_tables
 from tests.helpers.rocksdb.databases import database
 

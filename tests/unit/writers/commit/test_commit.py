@@ -18,7 +18,7 @@ import pytest
 
 from stateproc.errors import InvalidOption, MissingFile, WriteFailed
 from stateproc.metadata import OperatorEntry, SnapshotMetadata, SubtaskState, read_metadata
-from stateproc.metadata.handles import ByteStreamHandle, KeyGroupsHandle, RelativeFileHandle
+from stateproc.metadata.stream_handles import ByteStreamHandle, KeyGroupsHandle, RelativeFileHandle
 from stateproc.storage import locate, writing
 from stateproc.storage.layout import run_of_file, run_of_marker
 from stateproc.storage.store import StorePath

@@ -13,7 +13,7 @@ import stateproc
 from stateproc.codec.arrow_arrays import RowBytes
 from stateproc.errors import InvalidEntries, InvalidOption
 from stateproc.metadata.backend import BROADCAST, OPERATOR, StateMetaInfo, read_operator_header
-from stateproc.metadata.handles import StatePartition
+from stateproc.metadata.operator_handles import StatePartition
 from stateproc.model.operator_state import OperatorFile
 from stateproc.storage import InlineSource
 from stateproc.wire import Cursor

@@ -15,7 +15,8 @@ import pytest
 
 from stateproc.errors import CorruptSnapshot, DuplicateKey, InvalidOption, NotFound, WriteFailed
 from stateproc.keygroups.ranges import prefix_width
-from stateproc.metadata.handles import ByteStreamHandle, IncrementalHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle
+from stateproc.metadata.stream_handles import ByteStreamHandle
 from stateproc.readers.rocksdb import DatabaseFile, column_families, database_files, rocksdb_entries, table_properties
 from stateproc.readers.rocksdb.manifest import log_records
 from stateproc.storage import InlineSource, open_handle
@@ -30,6 +31,7 @@ from stateproc.writers.formats.rocksdb.writer import LocalFile, RocksDbWriter, v
 from tests.helpers.fixtures import Fixture, fixtures
 from tests.helpers.sweeps import exhaustive
 from tests.helpers.writers.keyed_entries import Entry, batches, entries_of, handle_of, header_of, keyed_files
+from tests.helpers.writers.written_files import written_file
 
 SMALL = TableOptions(block_size=256, target_file_size=1 << 14)
 
@@ -99,7 +101,7 @@ def test_entries_read_equal_those_written(staging: Staging, max_parallelism: int
     files = database_files(made, staging.location)
     assert found(files, states, max_parallelism) == entries
     assert int(writer.entries.sum()) == len(entries) and not writer.entries[:, 1].any()
-    verify_rocksdb(made, staging.location, writer.entries, states, max_parallelism)
+    verify_rocksdb(written_file(staging.location, states, max_parallelism=max_parallelism), made, writer.entries)
     families = column_families(files)
     assert families is not None and [family.name for family in families] == ["default", *states]
     assert len(families[1].files) > 1 and families[2].files == ()
@@ -191,14 +193,14 @@ def test_verification_finds_damage_and_wrong_counts(staging: Staging) -> None:
     wrong = writer.entries.copy()
     wrong[0, 0] += 1
     with pytest.raises(WriteFailed, match="2000 entries are in key group 0 where 2001"):
-        verify_rocksdb(made, staging.location, wrong, ["a"], 128)
+        verify_rocksdb(written_file(staging.location, ["a"]), made, wrong)
     name = next(stream for local, stream in made.private if local.endswith(".sst"))
     path = Path(open_handle(name, staging.location).name)
     data = bytearray(path.read_bytes())
     data[100] ^= 1
     path.write_bytes(data)
     with pytest.raises(WriteFailed, match="cannot be read"):
-        verify_rocksdb(made, staging.location, writer.entries, ["a"], 128)
+        verify_rocksdb(written_file(staging.location, ["a"]), made, writer.entries)
 
 
 def test_a_manifest_longer_than_a_log_block() -> None:

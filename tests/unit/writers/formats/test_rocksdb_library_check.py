@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stateproc.errors import WriteFailed
-from stateproc.metadata.handles import IncrementalHandle
+from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.readers.rocksdb import DatabaseFile, database_files, native_database
 from stateproc.storage import InlineSource, open_handle
 from stateproc.storage.store import StorePath
@@ -18,6 +18,7 @@ from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.rocksdb import writer as library_check
 from stateproc.writers.formats.rocksdb import writer as verify
 from stateproc.writers.formats.rocksdb.writer import check_with_library, has_library, verify_rocksdb
+from tests.helpers.writers.written_files import written_file
 from tests.unit.writers.formats.test_rocksdb import SMALL, random_entries, written
 
 STATES = ["values", "Zustände", "empty", 'e#m:p\\t"y]']
@@ -119,9 +120,9 @@ def test_verification_uses_the_library_where_it_is_installed(staging: Staging, m
     calls: list[dict[str, int]] = []
     monkeypatch.setattr(verify, "check_with_library", lambda files, counts, file, compression: calls.append(counts))
     assert has_library()
-    verify_rocksdb(handle, staging.location, writer.entries, ["a"], 128)
+    verify_rocksdb(written_file(staging.location, ["a"]), handle, writer.entries)
     assert calls == [{"a": 10}]
     monkeypatch.setitem(sys.modules, "rocksdict", None)  # importing it raises ImportError
     assert not has_library()
-    verify_rocksdb(handle, staging.location, writer.entries, ["a"], 128)
+    verify_rocksdb(written_file(staging.location, ["a"]), handle, writer.entries)
     assert len(calls) == 1

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from stateproc.errors import WriteFailed
-from stateproc.metadata.handles import ByteStreamHandle, KeyGroupsHandle, OperatorStreamHandle, RelativeFileHandle
+from stateproc.metadata.operator_handles import OperatorStreamHandle
+from stateproc.metadata.stream_handles import ByteStreamHandle, KeyGroupsHandle, RelativeFileHandle
 from stateproc.serializers import LayoutContext
 from stateproc.storage import SnapshotLocation
 from stateproc.storage.store import StorePath
@@ -19,6 +20,7 @@ from stateproc.writers.formats.canonical import CanonicalWriter, verify_canonica
 from stateproc.writers.formats.heap import HeapWriter, verify_heap
 from stateproc.writers.formats.operator_state import OperatorStateWriter, verify_operator_state
 from tests.helpers.writers.keyed_entries import batches
+from tests.helpers.writers.written_files import written_file
 from tests.unit.writers.formats.test_heap import ENTRIES, STATES
 from tests.unit.writers.formats.test_operator_state import info
 
@@ -38,20 +40,16 @@ def canonical(compressed: bool) -> tuple[KeyGroupsHandle, CanonicalWriter]:
 @pytest.mark.parametrize("compressed", [False, True])
 def test_canonical_files(compressed: bool) -> None:
     handle, writer = canonical(compressed)
-    verify_canonical(handle, HERE, writer.entries, NAMES, 128, compressed=compressed)
-    verify_canonical(
-        KeyGroupsHandle(7, 0, (0,) * 5, handle.stream), HERE, np.zeros((5, 3), np.int64), NAMES, 128,
-        compressed=compressed,
-    )  # fmt: skip
+    verify_canonical(written_file(HERE, NAMES, compressed=compressed), handle, writer.entries)
+    empty = KeyGroupsHandle(7, 0, (0,) * 5, handle.stream)
+    verify_canonical(written_file(HERE, NAMES, compressed=compressed), empty, np.zeros((5, 3), np.int64))
     more = writer.entries.copy()
     more[3, 2] += 1
     with pytest.raises(WriteFailed, match=r"4 entries are in key group 3 where 5 were written .*state 'third'"):
-        verify_canonical(handle, HERE, more, NAMES, 128, compressed=compressed)
+        verify_canonical(written_file(HERE, NAMES, compressed=compressed), handle, more)
     with pytest.raises(WriteFailed, match=r"0 entries are in key group 1 where 1 were written .*state 'first'"):
-        verify_canonical(
-            replace(handle, offsets=(0, 0, 0, handle.offsets[3], 0)), HERE, writer.entries, NAMES, 128,
-            compressed=compressed,
-        )  # fmt: skip
+        one = replace(handle, offsets=(0, 0, 0, handle.offsets[3], 0))
+        verify_canonical(written_file(HERE, NAMES, compressed=compressed), one, writer.entries)
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -61,10 +59,10 @@ def test_truncated_and_changed_canonical_files_are_refused(compressed: bool, tmp
     location = SnapshotLocation(StorePath(str(tmp_path / "_metadata")))
     in_file = replace(handle, stream=RelativeFileHandle("file", handle.stream.size))
     with pytest.raises(WriteFailed, match=r"what was written cannot be read: a file of the snapshot is missing"):
-        verify_canonical(in_file, location, writer.entries, NAMES, 128, compressed=compressed)
+        verify_canonical(written_file(location, NAMES, compressed=compressed), in_file, writer.entries)
     (tmp_path / "file").write_bytes(handle.stream.data[:-1])
     with pytest.raises(WriteFailed, match=r"the file has .* bytes where the snapshot says"):
-        verify_canonical(in_file, location, writer.entries, NAMES, 128, compressed=compressed)
+        verify_canonical(written_file(location, NAMES, compressed=compressed), in_file, writer.entries)
     refused = 0
     for at in range(6, handle.stream.size):
         damaged = bytearray(handle.stream.data)
@@ -72,7 +70,7 @@ def test_truncated_and_changed_canonical_files_are_refused(compressed: bool, tmp
         (tmp_path / "file").write_bytes(damaged)
         # Damage inside uncompressed values is not detected, nor damage that turns a stream's identifier into padding.
         try:
-            verify_canonical(in_file, location, writer.entries, NAMES, 128, compressed=compressed)
+            verify_canonical(written_file(location, NAMES, compressed=compressed), in_file, writer.entries)
         except WriteFailed as error:
             refused += 1
             assert error.where.file == str(tmp_path / "file")
@@ -86,14 +84,14 @@ def test_heap_files(compressed: bool) -> None:
     for batch in batches(ENTRIES):
         writer.write(batch)
     handle = KeyGroupsHandle(12, 0, writer.close(), ByteStreamHandle("n", sink.getvalue()), "id")
-    verify_heap(handle, HERE, writer.entries, STATES, LayoutContext(), compressed=compressed)
+    verify_heap(written_file(HERE, STATES, compressed=compressed), handle, writer.entries)
     with pytest.raises(WriteFailed, match=r"3 entries are in key group 3 where 4 were written .*state 'map'"):
         more = writer.entries.copy()
         more[3, 2] += 1
-        verify_heap(handle, HERE, more, STATES, LayoutContext(), compressed=compressed)
+        verify_heap(written_file(HERE, STATES, compressed=compressed), handle, more)
     with pytest.raises(WriteFailed, match="cannot be read"):
         short = replace(handle, stream=ByteStreamHandle("n", sink.getvalue()[:-1]))
-        verify_heap(short, HERE, writer.entries, STATES, LayoutContext(), compressed=compressed)
+        verify_heap(written_file(HERE, STATES, compressed=compressed), short, writer.entries)
 
 
 @pytest.mark.parametrize("compressed", [False, True])

@@ -15,8 +15,8 @@ import pytest
 import stateproc
 from stateproc import InvalidOption, OperatorBootstrap, SavepointWriter
 from stateproc.keygroups.operator_ids import operator_id
-from stateproc.metadata.handles import KeyGroupsHandle
 from stateproc.metadata.keyed_handles import IncrementalHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.writers.local import engine
 from stateproc.writers.sorting.external_sort import sorted_entries

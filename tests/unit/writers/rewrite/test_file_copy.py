@@ -14,18 +14,18 @@ import pytest
 import stateproc
 from stateproc.errors import InvalidOption, MissingFile, UnsupportedSnapshot, WriteFailed
 from stateproc.metadata import walk_stream_handles
-from stateproc.metadata.handles import (
+from stateproc.metadata.keyed_handles import ChangelogHandle
+from stateproc.metadata.operator_handles import OperatorStreamHandle
+from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
+from stateproc.metadata.stream_handles import (
     ByteStreamHandle,
-    ChangelogHandle,
     EmptySegmentHandle,
     FileHandle,
     KeyGroupsHandle,
-    OperatorStreamHandle,
     RelativeFileHandle,
     SegmentHandle,
+    StreamHandle,
 )
-from stateproc.metadata.snapshot import OperatorEntry, SubtaskState
-from stateproc.metadata.stream_handles import StreamHandle
 from stateproc.metadata.walk import StreamUse
 from stateproc.snapshot.snapshot import Snapshot
 from stateproc.storage import SnapshotLocation, open_handle

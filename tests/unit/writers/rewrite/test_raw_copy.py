@@ -14,7 +14,7 @@ import pytest
 
 from stateproc.errors import NotFound, UnsupportedSnapshot
 from stateproc.metadata.backend import KEY_VALUE, KEY_VALUE_V2, StateMetaInfo
-from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.model.operator import Operator
 from stateproc.readers.state_descriptor import StateDescriptor, keyed_state
 from stateproc.serializers import LayoutContext

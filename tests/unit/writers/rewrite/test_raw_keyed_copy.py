@@ -13,7 +13,7 @@ from stateproc import SavepointWriter
 from stateproc.cli import main
 from stateproc.errors import CorruptSnapshot, UnsupportedSnapshot
 from stateproc.keygroups.ranges import key_group_range
-from stateproc.metadata.handles import KeyGroupsHandle
+from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.model.operator import Operator
 from stateproc.model.raw_keyed import raw_keyed_parts, runs_text
 from stateproc.snapshot.metadata_tables import METADATA_TABLES

@@ -9,7 +9,7 @@ import pytest
 
 from stateproc.errors import InvalidOption
 from stateproc.flink_versions import release
-from stateproc.metadata.handles import OperatorHandle, StatePartition
+from stateproc.metadata.operator_handles import OperatorHandle, StatePartition
 from stateproc.model.operator import Operator
 from stateproc.model.operator_state import OperatorFile
 from stateproc.storage import open_handle
