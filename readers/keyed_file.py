@@ -15,6 +15,7 @@ from typing import ClassVar, TypeAlias
 from stateproc.errors import SnapshotError, UnsupportedSnapshot
 from stateproc.metadata.backend import KeyedHeader, read_keyed_header
 from stateproc.metadata.keyed_handles import IncrementalHandle, KeyedHandle
+from stateproc.options import SPLIT_BYTES
 from stateproc.readers.header_reader import SharedHeaders
 from stateproc.readers.key_group_blocks import KeyGroupRange
 from stateproc.readers.read_options import ReadOptions
@@ -132,6 +133,9 @@ class KeyedFile(ABC):
     """Whether measuring reads the whole file."""
     reads_whole_files: ClassVar[bool] = False
     """Whether every split reads the whole file, so that few large splits are faster."""
+
+    most_per_thread: ClassVar[int] = SPLIT_BYTES
+    """Stored bytes of the largest split where several threads read local files, if less than is usual then."""
 
     subtask: int
     handle: KeyedHandle

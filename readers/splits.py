@@ -23,6 +23,7 @@ from stateproc.readers.key_group_blocks import KeyGroupRange
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.read_options import ReadOptions
 from stateproc.readers.row_schema import KEY_GROUP, RAW_KEY, key_group_array
+from stateproc.readers.scan_cache import ScanCache
 from stateproc.readers.state_descriptor import StateDescriptor, with_python_type
 from stateproc.readers.state_names import OperatorNames
 from stateproc.serializers import LayoutContext
@@ -103,6 +104,7 @@ class StateScan:
         raw_keys: Whether rows have a column ``raw_key`` with the serialized key and namespace.
         null_warning: Warns of values that are null because they cannot be decoded.
         names: Names for the fields of SQL rows in the operator's states; None where no plan of the query is given.
+        cache: What the splits have read of their files and need again.
     """
 
     state: str
@@ -113,6 +115,7 @@ class StateScan:
     raw_keys: bool = False
     null_warning: NullValueWarning = field(default_factory=NullValueWarning, compare=False, repr=False)
     names: OperatorNames | None = field(default=None, repr=False)
+    cache: ScanCache = field(default_factory=ScanCache, compare=False, repr=False)
 
     def decoded(self, entries: Iterable[RawEntries], target: StateDescriptor) -> Iterator[pa.RecordBatch]:
         """Decode entries of the state ``target``, with bytes or nulls for unknown values if options ask for them."""

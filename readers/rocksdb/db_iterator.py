@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -18,14 +17,15 @@ from stateproc.readers.rocksdb.format import DAMAGED
 from stateproc.readers.rocksdb.key_ranges import SpanTable, key_spans, span_table
 from stateproc.readers.rocksdb.sorted_runs import (
     RunBlocks,
-    open_file,
     pieces_ahead,
     read_limit,
     run_blocks,
+    shared_file,
     sorted_runs,
     tombstones_of,
 )
 from stateproc.readers.rocksdb.tombstones import Fragments, fragments
+from stateproc.readers.scan_cache import ScanCache
 from stateproc.storage.ranges import request_pool
 
 # The blocks and buffers of a kernel that merges sorted runs, and its errors.
@@ -146,7 +146,8 @@ def _grown(old: npt.NDArray[np.uint8], need: int, *, at_end: bool = False) -> np
 
 
 _ENTRIES_AT_ONCE = 1 << 16
-_OUT_BYTES = 8 << 20
+_OUT_BYTES = 4 << 20
+"""jemalloc, by which commands allocate, returns what has 8 MB or more to the kernel each time that it is freed."""
 
 
 def rocksdb_entries(
@@ -157,13 +158,14 @@ def rocksdb_entries(
     *,
     keys: Iterable[bytes] | None = None,
     verify: bool = True,
+    cache: ScanCache | None = None,
 ) -> Iterator[RawEntries]:
     """The live entries of a state's column family in these key groups, by key, at most 65,536 at a time.
 
     ``files``: all files of the database. ``prefix``: width of the key-group prefix, 1 or 2 bytes. ``keys``: only
     entries whose key begins with one of these bytes (the key group before the serialized key). ``verify``: check the
-    blocks' checksums. Each table is opened once, and only blocks that may hold such keys are read. Raises
-    CorruptSnapshot, UnsupportedSnapshot, MissingFile.
+    blocks' checksums. ``cache``: open tables that other reads of the same files share. Each table is opened once, and
+    only blocks that may hold such keys are read. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
     """
     wanted = key_spans([key_groups] if isinstance(key_groups, range) else key_groups, prefix, keys)
     if not wanted:
@@ -171,7 +173,8 @@ def rocksdb_entries(
     with located(state=state):
         ssts = family_files(files, state, wanted, verify=verify)
         with request_pool([sst.source for sst in ssts]) as pool:
-            opened = list(pool.map(partial(open_file, verify=verify), ssts))
+            shared = ScanCache() if cache is None else cache
+            opened = list(pool.map(lambda sst: shared_file(sst, shared, verify=verify), ssts))
             deleted = fragments(tombstones_of(opened))
             runs = sorted_runs(opened)
             limit = read_limit(len(runs))

@@ -14,6 +14,7 @@ from stateproc.readers.rocksdb.format import damaged
 from stateproc.readers.rocksdb.key_ranges import KeySpan
 from stateproc.readers.rocksdb.table import SstTable, open_table, spans
 from stateproc.readers.rocksdb.tombstones import Tombstone, read_tombstones
+from stateproc.readers.scan_cache import ScanCache
 
 _JOINING = ("StringAppendTESTOperator", "StringAppendOperator", "")
 """Merge operators that join operands by a comma: Flink's, its twin, and tables that do not name theirs."""
@@ -79,6 +80,16 @@ def open_file(sst: SstFile, *, verify: bool) -> OpenFile:
     except ValueError as error:
         raise damaged(table.file, 0, str(error)) from error
     return OpenFile(sst, table, override)
+
+
+def shared_file(sst: SstFile, cache: ScanCache, *, verify: bool) -> OpenFile:
+    """Open a table with its index, once for the splits that share the cache. Raises as `open_file` does."""
+
+    def read() -> tuple[OpenFile, int]:
+        found = open_file(sst, verify=verify)
+        return found, found.table.held_bytes
+
+    return cache.get(sst.source, read)
 
 
 def tombstones_of(files: Sequence[OpenFile]) -> list[Tombstone]:

@@ -34,8 +34,9 @@ from stateproc.readers.rocksdb.database import (
 )
 from stateproc.readers.rocksdb.db_iterator import rocksdb_entries
 from stateproc.readers.rocksdb.key_ranges import Prefixes, key_spans, runs_of
-from stateproc.readers.rocksdb.sorted_runs import open_file
+from stateproc.readers.rocksdb.sorted_runs import shared_file
 from stateproc.readers.rocksdb.table import Index, table_properties
+from stateproc.readers.scan_cache import ScanCache
 from stateproc.readers.splits import KeyedSplit, SplitRequest, StateScan
 from stateproc.readers.state_descriptor import StateDescriptor, find_state
 from stateproc.storage import ByteSource, SnapshotLocation, open_handle
@@ -47,12 +48,18 @@ SPLIT_BYTES = 256 << 20
 
 
 def key_group_sizes(
-    files: Sequence[DatabaseFile], state: str, key_groups: range, prefix: int, *, verify: bool = True
+    files: Sequence[DatabaseFile],
+    state: str,
+    key_groups: range,
+    prefix: int,
+    *,
+    verify: bool = True,
+    cache: ScanCache | None = None,
 ) -> Longs:
     """About how many stored bytes of a state's tables belong to each key group of the range.
 
-    A block counts for the key group in which it ends. Raises CorruptSnapshot, UnsupportedSnapshot,
-    MissingFile.
+    A block counts for the key group in which it ends. ``cache``: as of `rocksdb_entries`. Raises CorruptSnapshot,
+    UnsupportedSnapshot, MissingFile.
     """
     sizes = np.zeros(len(key_groups), dtype=np.int64)
     if not len(key_groups):
@@ -60,8 +67,10 @@ def key_group_sizes(
     wanted = key_spans([key_groups], prefix)
     ssts = family_files(files, state, wanted, verify=verify)
 
+    shared = ScanCache() if cache is None else cache
+
     def opened(sst: SstFile) -> Index:
-        return open_file(sst, verify=verify).table.index(wanted)
+        return shared_file(sst, shared, verify=verify).table.index(wanted)
 
     with request_pool([sst.source for sst in ssts]) as pool:
         indexes = list(pool.map(opened, ssts))
@@ -143,7 +152,8 @@ class RocksDbSplit(KeyedSplit):
 
     def raw_entries(self) -> Iterator[RawEntries]:
         width, verify = prefix_width(self.scan.max_parallelism), self.scan.options.verify
-        yield from rocksdb_entries(self.files, self.scan.state, self.group_ranges, width, keys=self.keys, verify=verify)
+        state, groups, cache = self.scan.state, self.group_ranges, self.scan.cache
+        yield from rocksdb_entries(self.files, state, groups, width, keys=self.keys, verify=verify, cache=cache)
 
 
 def rocksdb_splits(handle: IncrementalHandle, location: SnapshotLocation, request: SplitRequest) -> list[RocksDbSplit]:
@@ -164,7 +174,7 @@ def rocksdb_splits(handle: IncrementalHandle, location: SnapshotLocation, reques
     wanted = sum(map(request.includes, groups))
     share = wanted / max(len(groups), 1)
     if request.keys is None and not request.whole_databases and state_bytes * share > request.split_bytes:
-        sizes = key_group_sizes(files, scan.state, groups, width, verify=verify)
+        sizes = key_group_sizes(files, scan.state, groups, width, verify=verify, cache=scan.cache)
         parts = split_key_groups(groups, sizes, request.split_bytes)
     else:
         sizes = np.full(len(groups), state_bytes // max(len(groups), 1), dtype=np.int64)
@@ -186,6 +196,8 @@ class RocksDbFile(KeyedFile):
 
     handle: IncrementalHandle
     layout = "rocksdb"
+    # Tables are compressed, and the splits of a scan share what is opened.
+    most_per_thread = 8 << 20
 
     @property
     def databases(self) -> tuple[IncrementalHandle, ...]:

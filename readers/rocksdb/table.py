@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -88,21 +89,19 @@ class Index:
                 low = middle + 1
         return low
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the index of a whole table takes."""
+        return int(self.offsets.nbytes + self.sizes.nbytes + self.keys.nbytes + self.key_ends.nbytes)
+
     def part(self, blocks: slice | Longs) -> Index:
         return Index(
             self.offsets[blocks], self.sizes[blocks], self.keys, self.key_starts[blocks], self.key_ends[blocks]
         )
 
 
-def read_index(
-    reader: BlockReader,
-    handle: BlockHandle,
-    properties: TableProperties,
-    wanted: Sequence[KeySpan] = ((b"", None),),
-) -> Index:
-    """The index entries of the blocks that may hold keys of these spans; of a partitioned index, only those
-    partitions are read. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile.
-    """
+def _read_top(reader: BlockReader, handle: BlockHandle, properties: TableProperties) -> Index:
+    """The entries of the index block. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile."""
     partitioned = properties.index_type == TWO_LEVEL
     top = _parse(reader.block(handle), properties, partitions=partitioned)
     # PlainBlocks in ascending order without overlap: so the work is bounded by the file's size, whatever an index says.
@@ -110,7 +109,13 @@ def read_index(
     reader.check(top.offsets, top.sizes, handle.offset)
     if not partitioned:
         _check_whole(reader, handle, top, properties)
-        return top.part(top.within_any(wanted))
+    return top
+
+
+def _read_partitions(
+    reader: BlockReader, handle: BlockHandle, properties: TableProperties, top: Index, wanted: Sequence[KeySpan]
+) -> Index:
+    """The entries of the partitions that may hold keys of these spans. Raises what `_read_top` raises."""
     chosen = top.part(top.within_any(wanted))
     if not len(chosen):
         return chosen
@@ -189,7 +194,9 @@ def _parse(blocks: PlainBlocks, properties: TableProperties, *, partitions: bool
         key_bytes = min(4 * key_bytes, most)
     if outcome == BAD:
         raise damaged(blocks.file, int(blocks.offsets[bad]), "an entry of an index is damaged")
-    return Index(offsets[:n], sizes[:n], keys[: key_offsets[n]], key_offsets[:n], key_offsets[1 : n + 1])
+    # Copies, because an index is kept longer than buffers for whatever number of entries.
+    key_offsets = key_offsets[: n + 1].copy()
+    return Index(offsets[:n].copy(), sizes[:n].copy(), keys[: key_offsets[n]].copy(), key_offsets[:n], key_offsets[1:])
 
 
 @kernel
@@ -305,9 +312,24 @@ class SstTable:
     def file(self) -> str:
         return self.reader.file
 
+    @cached_property
+    def top(self) -> Index:
+        """The index, or where its partitions are. Raises CorruptSnapshot, UnsupportedSnapshot, MissingFile."""
+        return _read_top(self.reader, self.index_handle, self.properties)
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that the open table takes, with its index. Raises what ``top`` raises."""
+        return len(self.reader.tail.data) + self.top.nbytes
+
     def index(self, wanted: Sequence[KeySpan] = ((b"", None),)) -> Index:
-        """The blocks that may hold keys of these spans. Raises CorruptSnapshot, UnsupportedSnapshot."""
-        return read_index(self.reader, self.index_handle, self.properties, wanted)
+        """The blocks that may hold keys of these spans; of a partitioned index, only those partitions are read.
+
+        Raises what ``top`` raises.
+        """
+        if self.properties.index_type == TWO_LEVEL:
+            return _read_partitions(self.reader, self.index_handle, self.properties, self.top, wanted)
+        return self.top.part(self.top.within_any(wanted))
 
 
 def open_table(source: ByteSource, *, verify: bool = True) -> SstTable:

@@ -213,7 +213,10 @@ class KeyedState(State):
             # One split per thread, whatever its size: a split of a changelog holds little of it in memory. Files of
             # almost equal size, one per subtask, are not cut because of the difference.
             return max(5 * sum(part.file.data_bytes for part in self._parts) // (4 * threads), 1)
-        return super().parallel_split_bytes(threads, limit)
+        size = super().parallel_split_bytes(threads, limit)
+        if threads < 2 or not self._is_local:
+            return size
+        return min([size, *{part.file.most_per_thread for part in self._parts}])
 
     @property
     def problem(self) -> SnapshotError | None:

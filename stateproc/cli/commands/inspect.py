@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
+from copy import copy
 from typing import Any
 
 from rich import box
@@ -39,12 +41,17 @@ def inspect_command(arguments: Namespace) -> int:
         raise InvalidOption("--since without --rocksdb", advice="give --rocksdb, too, to compare two checkpoints")
     min_bytes = None if arguments.min_bytes is None else _byte_size(arguments.min_bytes)
     threads = option_values(arguments, (BY_NAME["threads"],))["threads"]
-    with progress("counting entries", _bytes_to_count(operators, arguments.scan)) as advance:
+    # All files are opened for the total, which only a terminal shows.
+    total = _bytes_to_count(operators, arguments.scan) if sys.stderr.isatty() else 0
+    with progress("counting entries", total) as advance:
 
         def sizes(operator: Operator) -> OperatorSizes:
             return operator_sizes(operator, scan=arguments.scan, advance=advance, threads=threads)
 
-        report = snapshot_report(snapshot, operators, sizes)
+        # Each operator is a copy that keeps what was found out about its files only as long as it is reported on. The
+        # page needs it again.
+        given = map(copy, operators) if arguments.html is None else operators
+        report = snapshot_report(snapshot, given, sizes)
     if min_bytes is not None:
         report = without_small(report, min_bytes)
     if arguments.html is not None:
@@ -82,7 +89,7 @@ def _inspect_rocksdb(arguments: Namespace, snapshot: Snapshot, operators: list[O
 
 def _bytes_to_count(operators: list[Operator], scan: bool) -> int:
     total = 0
-    for operator in operators:
+    for operator in map(copy, operators):
         for file in operator.keyed_files:
             try:
                 # Only files of key groups have ranges. Their layout, which does not matter, would be read from each.

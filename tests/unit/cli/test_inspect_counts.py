@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,12 @@ import pytest
 
 import stateproc
 from stateproc.cli import main
+from stateproc.cli.commands import inspect
 from stateproc.errors import SnapshotError
+from stateproc.model.operator import Operator
 from stateproc.readers.heap.unreadable_states import unreadable_states
+from stateproc.readers.keyed_file import FileCache
+from stateproc.reports.state_sizes import OperatorSizes
 from tests.helpers.paths import FIXTURES
 from tests.helpers.sweeps import sampled
 
@@ -112,3 +118,26 @@ def test_an_operator_whose_states_cannot_be_listed_is_said(tmp_path: Path, inspe
     # Each file is reported once.
     lost = {line for operator in report["operators"] for line in operator["problems"]}
     assert sum(len(operator["problems"]) for operator in report["operators"]) == len(lost)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_files_are_kept_for_one_operator_at_a_time(
+    inspected: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    path, kept = FIXTURES / "1.20" / CANONICAL / "snapshot", list[int]()
+    expected = inspected(path, "--json")
+    sizes = inspect.operator_sizes
+
+    def counted(operator: Operator, **options: Any) -> OperatorSizes:
+        found = sizes(operator, **options)
+        gc.collect()
+        kept.append(sum(isinstance(item, FileCache) for item in gc.get_objects()) - before)
+        assert kept[-1] <= len(operator.keyed_files)
+        return found
+
+    monkeypatch.setattr(inspect, "operator_sizes", counted)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    gc.collect()
+    before = sum(isinstance(item, FileCache) for item in gc.get_objects())
+    assert inspected(path, "--json") == expected
+    assert sum(number > 0 for number in kept) > 1
