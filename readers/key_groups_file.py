@@ -20,7 +20,7 @@ from stateproc.metadata.backend import KeyedHeader, read_keyed_header
 from stateproc.metadata.stream_handles import KeyGroupsHandle
 from stateproc.readers.header_reader import SharedHeaders
 from stateproc.readers.key_group_blocks import KeyGroupRange, group_ranges
-from stateproc.readers.keyed_file import KeyedFile, SizeRequest, StateSizes
+from stateproc.readers.keyed_file import FileCache, KeyedFile, SizeRequest, StateSizes
 from stateproc.readers.raw_entries import EntryCounts
 from stateproc.readers.splits import KeyedSplit, SplitRequest, StateScan, split_ranges
 from stateproc.readers.state_descriptor import StateDescriptor, find_state
@@ -37,13 +37,13 @@ class KeyGroupsSplit(KeyedSplit):
     Attributes:
         header_size: Bytes before the first key group of the file.
         ranges: The key groups' byte ranges.
-        file_header: The file's header if it has been read already; not set where splits are sent to other processes.
+        cache: What has been read of the file.
     """
 
     source: ByteSource
     header_size: int
     ranges: tuple[KeyGroupRange, ...]
-    file_header: KeyedHeader | None = field(default=None, compare=False, repr=False)
+    cache: FileCache = field(default_factory=FileCache, compare=False, repr=False)
 
     @property
     def bytes(self) -> int:
@@ -59,8 +59,11 @@ class KeyGroupsSplit(KeyedSplit):
 
     @cached_property
     def header(self) -> KeyedHeader:
-        """Read the file's header, once for this split. Raises CorruptSnapshot, MissingFile, UnknownSnapshotClass."""
-        return self.file_header or keyed_header(self.source, self.header_size)
+        """Return the file's header, which another process reads anew.
+
+        Raises CorruptSnapshot, MissingFile, UnknownSnapshotClass.
+        """
+        return self.cache.header or keyed_header(self.source, self.header_size)
 
     def declared(self) -> StateDescriptor | None:
         return find_state(self.header, self.scan.state)
@@ -118,11 +121,12 @@ class KeyGroupsFile(KeyedFile):
         """Divide the requested key groups into splits."""
         split_type, source, header_size = self.split_type, self.source, self.header_size
         ranges = [item for item in self.ranges if request.includes(item.key_group)]
-        return [split_type(request.scan, source, header_size, run) for run in split_ranges(ranges, request.split_bytes)]
+        runs = split_ranges(ranges, request.split_bytes)
+        return [split_type(request.scan, source, header_size, run, self.cache) for run in runs]
 
     def split(self, scan: StateScan, key_groups: Collection[int]) -> KeyedSplit:
         ranges = tuple(item for item in self.ranges if item.key_group in key_groups)
-        return self.split_type(scan, self.source, self.header_size, ranges, self.header)
+        return self.split_type(scan, self.source, self.header_size, ranges, self.cache)
 
     def sizes(self, request: SizeRequest) -> StateSizes:
         """Count the entries, unless the file is too large or a state's values have no known end."""

@@ -20,7 +20,7 @@ from stateproc.keygroups.ranges import prefix_width
 from stateproc.metadata.backend import KeyedHeader, read_keyed_header
 from stateproc.metadata.keyed_handles import IncrementalHandle
 from stateproc.readers.header_reader import MAX_HEADER, read_whole_header
-from stateproc.readers.keyed_file import KeyedFile, SizeRequest, StateSizes
+from stateproc.readers.keyed_file import FileCache, KeyedFile, SizeRequest, StateSizes
 from stateproc.readers.raw_entries import RawEntries
 from stateproc.readers.rocksdb.changed_entries import RocksDbPairScan, rocksdb_pair_scan
 from stateproc.readers.rocksdb.database import (
@@ -119,8 +119,7 @@ class RocksDbSplit(KeyedSplit):
         group_ranges: The key groups, as ranges.
         stored_bytes: Their bytes in stored tables, approximately.
         keys: Only entries whose key group and key begin with one of these byte strings.
-        file_header: The database's header if it has been read already; not set where splits are sent to other
-            processes.
+        cache: What has been read of the database.
     """
 
     meta: ByteSource
@@ -128,7 +127,7 @@ class RocksDbSplit(KeyedSplit):
     group_ranges: tuple[range, ...]
     stored_bytes: int
     keys: Prefixes | None = field(default=None, repr=False)
-    file_header: KeyedHeader | None = field(default=None, compare=False, repr=False)
+    cache: FileCache = field(default_factory=FileCache, compare=False, repr=False)
 
     @property
     def bytes(self) -> int:
@@ -144,8 +143,9 @@ class RocksDbSplit(KeyedSplit):
 
     @cached_property
     def header(self) -> KeyedHeader:
-        """Read the database's header, once for this split."""
-        return self.file_header or read_whole_header(self.meta.read_all(MAX_HEADER), self.meta.name, read_keyed_header)
+        """Return the database's header, which another process reads anew."""
+        meta = self.meta
+        return self.cache.header or read_whole_header(meta.read_all(MAX_HEADER), meta.name, read_keyed_header)
 
     def declared(self) -> StateDescriptor | None:
         return find_state(self.header, self.scan.state)
@@ -212,12 +212,13 @@ class RocksDbFile(KeyedFile):
     def plan_splits(self, request: SplitRequest) -> list[KeyedSplit]:
         known = set(self.state_names) if request.companions else set()
         own = [name for name in request.companions if name in known]
-        return list(rocksdb_splits(self.handle, self.location, replace(request, companions=own)))
+        splits = rocksdb_splits(self.handle, self.location, replace(request, companions=own))
+        return [replace(split, cache=self.cache) for split in splits]
 
     def split(self, scan: StateScan, key_groups: Collection[int]) -> KeyedSplit:
         runs = runs_of(sorted(set(key_groups).intersection(self.handle.key_groups)))
         files = database_files(self.handle, self.location)
-        return RocksDbSplit(scan, self.source, files, runs, self.data_bytes, file_header=self.header)
+        return RocksDbSplit(scan, self.source, files, runs, self.data_bytes, cache=self.cache)
 
     def pair_scan(self, other: KeyedFile, scan: StateScan) -> RocksDbPairScan | None:
         if not isinstance(other, RocksDbFile) or self.max_parallelism != other.max_parallelism:

@@ -72,7 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         A status of ``stateproc.cli.exit_status``; 130 after Ctrl-C. Arguments that cannot be parsed exit with 2.
     """
     _print_unicode()
-    parser = command_parser()
+    arguments = sys.argv[1:] if arguments is None else arguments
+    parser = command_parser(arguments[0] if arguments else None)
     if _COMPLETING in os.environ:
         from stateproc.cli.commands.completion import complete  # Lazy: start-up.
 
@@ -147,8 +148,8 @@ def _print_line(kind: str, color: str, text: str) -> None:
         print(f"{kind}: {text}", file=sys.stderr)
 
 
-def command_parser() -> ArgumentParser:
-    """Return the parser of the command line."""
+def command_parser(named: str | None = None) -> ArgumentParser:
+    """Return the parser of the command line; of all commands, which takes 11 ms, only if none is ``named``."""
     parser = ArgumentParser(
         prog="stateproc",
         description="Inspect and read Flink savepoints and checkpoints, without Flink.",
@@ -157,7 +158,7 @@ def command_parser() -> ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"stateproc {stateproc.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=CommandParser)
-    for definition in COMMANDS:
+    for definition in [item for item in COMMANDS if item.name == named] or COMMANDS:
         command = commands.add_parser(
             definition.name,
             help=definition.summary,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stateproc.codec.array_types import Longs
+from stateproc.model.parallel_scan import useful_threads
 
 UNIT_BYTES = 24 << 20
 """Stored bytes of both snapshots that are compared at once, per thread, unless one key group has more."""
@@ -41,12 +42,12 @@ def aligned_units(left: Longs, right: Longs, threads: int, *, few: bool = False)
         left: The bytes of each key group of the first snapshot; as many as its max parallelism.
         right: The same of the second snapshot.
         threads: The number of threads, each of which should have some units.
-        few: One unit per thread, whatever its size, because every unit reads whole files.
+        few: One unit per thread that saves time, whatever its size, because every unit reads whole files.
     """
     classes = math.gcd(len(left), len(right))
     sizes = left.reshape(-1, classes).sum(axis=0) + right.reshape(-1, classes).sum(axis=0)
     total = int(sizes.sum())
-    share = total // (threads * (1 if few else UNITS_PER_THREAD)) + 1
+    share = total // (useful_threads(threads, total) if few else threads * UNITS_PER_THREAD) + 1
     most = share if few else min(UNIT_BYTES, max(_SMALLEST_UNIT, share))
     units, first, size = [], 0, 0
     for residue, more in enumerate(sizes.tolist()):

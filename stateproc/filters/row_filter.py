@@ -212,7 +212,7 @@ class RowExpression:
     @cached_property
     def type(self) -> pa.DataType:
         """The type of the values."""
-        return self.values(no_rows(self.schema)).type
+        return self.values(self._no_rows).type
 
     def values(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the value of each row, in the type that DuckDB gives it. Raises InvalidOption."""
@@ -239,7 +239,12 @@ class RowExpression:
 
     @cached_property
     def _names(self) -> SqlNames:
-        return SqlNames(pa.schema([self.schema.field(name) for name in self.condition.columns]))
+        return SqlNames(self._no_rows.schema)
+
+    @cached_property
+    def _no_rows(self) -> pa.RecordBatch:
+        """No rows, of the columns that the expression reads."""
+        return no_rows(pa.schema([self.schema.field(name) for name in self.condition.columns]))
 
     @cached_property
     def _sql(self) -> str:
@@ -279,7 +284,7 @@ class RowExpression:
         comparisons = [node for node in walk(self.condition.tree) if _compares(node)]
         operands = [operand for node in comparisons for operand in _operands(node)]
         query = sql_of(*(self._names.renamed(node) for node in [self.condition.tree, *operands]))
-        types = iter([row[1] for row in self._run(f"DESCRIBE {query} FROM {ROWS}", no_rows(self.schema)).fetchall()])
+        types = iter([row[1] for row in self._run(f"DESCRIBE {query} FROM {ROWS}", self._no_rows).fetchall()])
         kind = str(next(types))
         for node in comparisons:
             found = [(operand, next(types)) for operand in _operands(node)]
@@ -304,7 +309,7 @@ class RowFilter(RowExpression):
 
     def __post_init__(self) -> None:
         self._check_types()
-        self.mask(no_rows(self.schema))
+        self.mask(self._no_rows)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows for which the condition is true."""

@@ -17,6 +17,7 @@ from stateproc.errors import CorruptSnapshot, SnapshotError, UnsupportedSnapshot
 from stateproc.keygroups.key_group_pruning import key_groups, key_prefixes
 from stateproc.model.null_values import NullSplit, warn_of_nulls, with_choices
 from stateproc.model.operator_context import OperatorContext
+from stateproc.model.parallel_scan import useful_threads
 from stateproc.model.schema_merging import merged_schema
 from stateproc.model.session_windows import SessionSplit, window_mapping
 from stateproc.model.state import State
@@ -211,8 +212,10 @@ class KeyedState(State):
     def parallel_split_bytes(self, threads: int, limit: int) -> int:
         if self.reads_whole_files:
             # One split per thread, whatever its size: a split of a changelog holds little of it in memory. Files of
-            # almost equal size, one per subtask, are not cut because of the difference.
-            return max(5 * sum(part.file.data_bytes for part in self._parts) // (4 * threads), 1)
+            # almost equal size, one per subtask, are not cut because of the difference. Tiny ones are read once.
+            stored = sum(part.file.data_bytes for part in self._parts)
+            useful = useful_threads(threads, stored) if self._is_local else threads
+            return max(5 * stored // (4 * useful), 1)
         size = super().parallel_split_bytes(threads, limit)
         if threads < 2 or not self._is_local:
             return size

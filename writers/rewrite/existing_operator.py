@@ -322,6 +322,8 @@ class ExistingOperator:
         self._hash_choice: tuple[str, HashChoice] | None = None
         self._upgrade: KryoUpgrade | None = None
         self._matched_key: tuple[KeyChange, MatchedKey | WiderColumns | BucketColumns] | None = None
+        self._rows_changed: dict[str, tuple[RowDeletion | RowUpdate | RankLimit, ...]] = {}
+        self._types_changed: dict[str, tuple[Change, TypeEvolution | KindEvolution]] = {}
         self._new_key_hash: str | None = None
         self._key_hashes: tuple[KeyHashes | None] | None = None
         self._bootstrapped: tuple[tuple[Callable[[OperatorBootstrap], object], ...], OperatorBootstrap] | None = None
@@ -740,17 +742,24 @@ class ExistingOperator:
 
     def _row_changes(self, name: str) -> tuple[RowDeletion | RowUpdate | RankLimit, ...]:
         """The edits of a state's rows, in their order. Raises InvalidOption, UnsupportedSnapshot."""
-        names, own = self.header.names, self.operator.context
-        return tuple(edit.change(self.header.keyed(name), own, names) for edit in self.edits.rows.get(name, ()))
+        edits, known = self.edits.rows.get(name, []), self._rows_changed.get(name, ())
+        if len(known) != len(edits):  # edits are only added
+            names, own = self.header.names, self.operator.context
+            known = tuple(edit.change(self.header.keyed(name), own, names) for edit in edits)
+            self._rows_changed[name] = known
+        return known
 
     def type_change(self, name: str) -> TypeEvolution | KindEvolution | None:
         """The change of the type of a state's values, or of its kind. Raises InvalidOption, UnsupportedSnapshot."""
         change = self.edits.types.get(name)
         if change is None:
             return None
-        if change.kind is not None:
-            return kind_evolution(self.header.keyed(name), change, self.operator.context, self.header.names)
-        return type_evolution(self.header.keyed(name), change, self.operator.context, self.header.names)
+        known = self._types_changed.get(name)
+        if known is None or known[0] is not change:
+            evolution = type_evolution if change.kind is None else kind_evolution
+            known = change, evolution(self.header.keyed(name), change, self.operator.context, self.header.names)
+            self._types_changed[name] = known
+        return known[1]
 
     def partner_numbers(self, name: str, state_id: int, split: CarriedSplit | None = None) -> PartnerNumbers | None:
         """What becomes of the numbers of partners in the state of a join's input, for entries of a split.

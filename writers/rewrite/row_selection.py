@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
 from itertools import pairwise
 
 import numpy as np
@@ -139,7 +139,7 @@ class RowSelection:
             UnsupportedSnapshot: A value that is needed cannot be decoded.
             InvalidOption: A value that DuckDB refuses.
         """
-        condition = self._condition()
+        condition = self._condition
         elements = ListElements(self.state, self.context) if self.of_elements else None
         rows = _RowDecoder(condition.rows)
         values = _RowDecoder(partial(decode_entries, state=self.state, ctx=self.context, flatten=self.flatten))
@@ -186,6 +186,11 @@ class RowSelection:
         for start, stop in pairwise(cuts(inside)):
             yield batch.slice(start, stop - start), bool(inside[start])
 
+    def __getstate__(self) -> dict[str, object]:
+        # The condition is compiled once in each process.
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+    @cached_property
     def _condition(self) -> _Condition:
         return _condition(self.state, self.context, self.where, self.flatten, self.needed)
 

@@ -17,8 +17,8 @@ DEMO = str(FIXTURES / "1.20/demo/snapshot")
 CLI_OPTIONS = [option for option in OPTIONS if Interface.CLI in option.interfaces and option is not PATH]
 
 
-def commands() -> dict[str, ArgumentParser]:
-    return next(action for action in command_parser()._actions if isinstance(action, _SubParsersAction)).choices
+def commands(named: str | None = None) -> dict[str, ArgumentParser]:
+    return next(action for action in command_parser(named)._actions if isinstance(action, _SubParsersAction)).choices
 
 
 def command_with(option: OptionDefinition) -> ArgumentParser:
@@ -47,6 +47,14 @@ def test_former_names_are_accepted_and_not_shown(option: OptionDefinition) -> No
         assert alias not in read.format_help().replace(option.flag, "")
         given = read.parse_args(["path", alias, *value_for(option)])
         assert vars(given) == vars(read.parse_args(["path", option.flag, *value_for(option)]))
+
+
+def test_a_named_command_is_the_only_one_that_is_built() -> None:
+    for name, command in commands().items():
+        built = commands(name)
+        assert list(built) == [name]
+        assert built[name].format_help() == command.format_help()
+    assert commands("no-command").keys() == commands("--help").keys() == commands().keys()
 
 
 @pytest.mark.parametrize("command", ["inspect", "read", "offsets"])

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import stateproc
+from stateproc.diff.key_group_units import aligned_units
 from stateproc.errors import CorruptSnapshot, InvalidOption
 from stateproc.model import parallel_scan
 from stateproc.model.parallel_scan import parallel_split_bytes, thread_count, useful_threads
@@ -19,6 +21,7 @@ from stateproc.storage import StorePath, concurrency
 from tests.helpers.paths import FIXTURES
 
 MB = 1 << 20
+LONGS = np.ones(64, dtype=np.int64)
 
 
 def scan_threads() -> list[str]:
@@ -74,6 +77,27 @@ def test_tiny_local_states_start_no_threads(monkeypatch: pytest.MonkeyPatch) -> 
     # Threads wait for requests to a remote store at the same time, however few bytes they read.
     monkeypatch.setattr(StorePath, "is_local", False)
     assert state.useful_threads(4, splits) == 4
+
+
+def test_tiny_changelogs_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each split reads the whole log, so that there is one for each thread that saves time."""
+    snapshot = stateproc.open(str(FIXTURES / "1.20/tiny-rocksdb-changelog/snapshot"))
+    state = next(item for item in snapshot.states if item.reads_whole_files)
+    files = len(state.splits())
+    assert state.stored_bytes is not None and state.stored_bytes < parallel_scan.SMALLEST_SCAN
+
+    def splits() -> int:
+        return len(state.splits(split_bytes=state.parallel_split_bytes(4, 256 * MB)))
+
+    assert splits() == files
+    assert len(aligned_units(LONGS, LONGS, 4, few=True)) == 1
+    monkeypatch.setattr(parallel_scan, "SMALLEST_SCAN", 16)
+    assert splits() > files
+    assert len(aligned_units(LONGS, LONGS, 4, few=True)) == 4
+    monkeypatch.undo()
+    # Threads wait for requests to a remote store at the same time.
+    monkeypatch.setattr(StorePath, "is_local", False)
+    assert splits() > files
 
 
 STATES = [
