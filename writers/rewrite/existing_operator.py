@@ -89,7 +89,7 @@ from stateproc.writers.rewrite.rekey import (
     regrouping_words,
     rekey,
 )
-from stateproc.writers.rewrite.row_deletion import RowDeletion, row_deletion
+from stateproc.writers.rewrite.row_selection import RowDeletion, row_deletion
 from stateproc.writers.rewrite.row_update import RowUpdate, row_update
 from stateproc.writers.rewrite.source_positions import Positions
 from stateproc.writers.rewrite.ttl import TtlChange, ttl_off, ttl_on, ttl_purge, with_ttl, without_ttl

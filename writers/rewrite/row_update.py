@@ -36,7 +36,7 @@ from stateproc.serializers.runtime.ttl import LAST_ACCESS
 from stateproc.writers.bootstrap.column_types import conformed
 from stateproc.writers.formats.entry_batches import gather, gather_scattered, take_rows
 from stateproc.writers.rewrite.row_assignments import Assignment, RowAssignments, Settable, parsed_assignments
-from stateproc.writers.rewrite.row_selection import RowSelection, SelectedEntries, row_schemas, row_selection
+from stateproc.writers.rewrite.row_selection import RowEdit, RowSelection, SelectedEntries, row_schemas, row_selection
 from stateproc.writers.rewrite.transform import exact_read_options
 
 _TIMESTAMP = "timestamp"
@@ -44,20 +44,10 @@ _TIMESTAMP_BYTES = 8
 
 
 @dataclass(frozen=True)
-class RowUpdate:
-    """Sets columns of the rows of one state that are selected. Picklable."""
+class RowUpdate(RowEdit):
+    """Sets columns of the selected rows."""
 
-    selection: RowSelection
     assignments: tuple[Assignment, ...]
-
-    def touches(self, key_groups: Iterable[int]) -> bool:
-        """Whether rows in any of these key groups can be selected."""
-        return self.selection.touches(key_groups)
-
-    @property
-    def row_words(self) -> tuple[str, str]:
-        """What a row is called: one, and several."""
-        return self.selection.row_words
 
     def batches(
         self, batches: Iterable[pa.RecordBatch], observe: Callable[[int], object] = lambda _: None

@@ -17,7 +17,7 @@ from stateproc.readers.state_descriptor import StateKind
 from stateproc.serializers import LayoutContext, Serializer
 from stateproc.writers.rewrite.kind_evolution import SINGLE, KindEvolution, kind_evolution
 from stateproc.writers.rewrite.merged_header import merged_header
-from stateproc.writers.rewrite.row_deletion import row_deletion
+from stateproc.writers.rewrite.row_selection import row_deletion
 from stateproc.writers.rewrite.type_changes import TypeChange
 from tests.helpers.cases import case_snapshots
 from tests.helpers.fixtures import CLASSES, Fixture

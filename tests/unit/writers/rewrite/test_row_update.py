@@ -15,7 +15,7 @@ from stateproc.model.operator import Operator
 from stateproc.readers.state_descriptor import StateKind
 from stateproc.serializers.core.opaque import Opaque
 from stateproc.writers.rewrite.merged_header import merged_header
-from stateproc.writers.rewrite.row_deletion import row_deletion
+from stateproc.writers.rewrite.row_selection import row_deletion
 from stateproc.writers.rewrite.row_update import RowUpdate, row_update, settable_column
 from tests.helpers.fixtures import CLASSES, FIXTURES, Fixture, fixtures_in
 from tests.helpers.writers.raw_copies import carried_batches

@@ -18,7 +18,7 @@ from stateproc.flink_versions import DEFAULT
 from stateproc.readers.state_descriptor import StateKind
 from stateproc.serializers import LayoutContext, proxied_snapshot, read_snapshot
 from stateproc.writers.rewrite.merged_header import merged_header
-from stateproc.writers.rewrite.row_deletion import row_deletion
+from stateproc.writers.rewrite.row_selection import row_deletion
 from stateproc.writers.rewrite.type_changes import TypeChange
 from stateproc.writers.rewrite.type_evolution import type_evolution
 from tests.helpers.cases import CaseSnapshot, case_snapshots
