@@ -25,7 +25,6 @@ def misfit(what: str, described: Sequence[str], where: Where) -> SnapshotError:
         what: What is wrong.
         described: The classes of which only the user's descriptions say what values they have; then one of them may be
             wrong, and the file intact.
-        where: Where the bytes are.
     """
     if not described:
         return CorruptSnapshot(what, where=where, advice=_ADVICE)

@@ -202,7 +202,6 @@ def plain_blocks(
     """Read uncompressed key groups block by block; neighbours in the file share blocks.
 
     Args:
-        source: The file.
         size: The bytes of each block.
         sizing: Chooses the size of each block where ``size`` is not given; default the smallest for the source.
 

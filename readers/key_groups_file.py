@@ -35,7 +35,6 @@ class KeyGroupsSplit(KeyedSplit):
     """Some key groups of one file.
 
     Attributes:
-        source: The file.
         header_size: Bytes before the first key group of the file.
         ranges: The key groups' byte ranges.
         file_header: The file's header if it has been read already; not set where splits are sent to other processes.

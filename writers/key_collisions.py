@@ -31,7 +31,6 @@ def key_pairs(key_groups: pa.Array, new: RowBytes, old: RowBytes) -> pa.RecordBa
 
     Args:
         key_groups: The key groups of the new keys.
-        new: The bytes of the new keys.
         old: The bytes of the old keys, as many.
     """
     groups, changed = numbers_of(key_groups), np.zeros(len(new), dtype=np.bool_)

@@ -106,7 +106,6 @@ def write_report(plan: SavepointPlan, written: WrittenSnapshot, engine: str) -> 
     """Return the report of a write that was planned before.
 
     Args:
-        plan: The plan.
         written: What was written.
         engine: The name of the engine.
     """

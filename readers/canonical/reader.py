@@ -52,8 +52,6 @@ def canonical_entries(
     """Read the entries of one state in file order, at most 65,536 at a time.
 
     Args:
-        source: The file.
-        ranges: The key groups to read.
         compressed: Whether the key groups are compressed.
         prefix: Width of the key-group prefix, 1 or 2 bytes.
         state_id: The state's position in the header.

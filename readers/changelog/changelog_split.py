@@ -38,7 +38,6 @@ class ChangelogSplit(KeyedSplit):
     """Some key groups of one state in a changelog. Every split reads the whole log.
 
     Attributes:
-        groups: The key groups.
         stored_bytes: Their share of the stored bytes.
     """
 
@@ -127,8 +126,6 @@ class ChangelogSplit(KeyedSplit):
         """Read the target's changes in parts of the log, in their order.
 
         Args:
-            target: The state.
-            handles: The parts.
             declared: The state ids declared before; an id is valid for the records after its declaration, until the
                 next one.
 

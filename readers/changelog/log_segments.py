@@ -59,7 +59,6 @@ class LogContent:
     """A cursor over the plain bytes after the flag. Raises CorruptSnapshot with the file and the offset in it.
 
     Args:
-        source: The file.
         leading: Whether only the beginnings of segments are read.
     """
 

@@ -74,7 +74,6 @@ def unreadable_states(
     """Walk the beginning of the file, or all of it, and report the states that cannot be read.
 
     Args:
-        source: The file.
         states: All states of the header by id; the name only of one that is no keyed state.
         ctx: Settings of layouts, with the classes that the user describes.
         compressed: Whether the key groups are compressed; then no state hides another.

@@ -196,7 +196,6 @@ class TableBlocks:
 
     Args:
         wanted: The spans of all passes.
-        held: The memory for blocks.
         verify: Whether checksums are checked.
     """
 
@@ -311,7 +310,6 @@ def changed_entries(
         key_groups: Key groups that both databases answer for.
         prefix: The width of the key group before each key, 1 or 2 bytes.
         keys: Spans of further keys to read.
-        sides: Which sides to read.
         verify: Whether the blocks' checksums are checked.
 
     Raises:

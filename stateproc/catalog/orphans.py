@@ -169,7 +169,6 @@ def _unneeded(place: StorePath, own: bool, needed: NDArray[np.int64]) -> tuple[l
     """Return the files below a directory that are not needed, and why it could not be listed to its end.
 
     Args:
-        place: The directory.
         own: Whether only files of writes by this project count.
         needed: Hashes of the names of files that snapshots need, sorted.
     """

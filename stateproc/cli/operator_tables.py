@@ -20,7 +20,6 @@ def operator_table(action_heading: str, number_headings: Sequence[str], rows: It
     """Return the table.
 
     Args:
-        action_heading: The heading of the actions.
         number_headings: The headings of the columns of numbers, which are the last ones.
         rows: The cells of each operator and of its states below it.
     """

@@ -199,7 +199,6 @@ class _Meanings:
 
         Args:
             node: The node of the new plan.
-            uid: The uid of one of its operators.
             types_known: Whether types, and times to live, of its state are compared beside this.
         """
         old = self._old.get(uid)

@@ -52,7 +52,6 @@ def exact_view(view: _View, *, opaque: bool = False, row_kind: bool = True, temp
     """Return a view of a state whose rows lose nothing: all digits of times, the kinds of rows, no nulls for errors.
 
     Args:
-        view: The state.
         opaque: Values of unknown types are their bytes.
         row_kind: Whether rows have their kind; without it they have it if the snapshot was opened so.
         temporal: ``micros`` for rows that are shown with Arrow's dates and times.

@@ -139,7 +139,6 @@ def selected_states(
     Args:
         operators: All operators of the snapshot.
         find: Finds an operator by uid, uid hash or name.
-        uids: The operators.
         names: The names of states; each must be one of a selected operator.
 
     Raises:

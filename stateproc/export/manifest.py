@@ -96,7 +96,6 @@ class SnapshotIdentity:
 
     Attributes:
         path: Its directory.
-        checkpoint_id: Its checkpoint id.
         kind: canonical savepoint, checkpoint …
         flink_versions: The Flink releases that write such a ``_metadata``.
         metadata_sha256: The hash of ``_metadata``, by which another run recognizes the snapshot, wherever it is.
@@ -136,7 +135,6 @@ class ExportManifest:
 
     Attributes:
         path: Where the export is.
-        snapshot: The snapshot.
         settings: How its states were exported.
         states: The states, the unreadable ones included.
         problems: Headers of files that cannot be read, so that their states are not known.

@@ -99,7 +99,6 @@ class PreparedRun:
         target: The directory of the savepoint.
         latest: The pointer to be switched.
         report_path: Where the report is written.
-        secrets: The secrets of the run.
     """
 
     job: Job
@@ -143,7 +142,6 @@ def prepare(job: Job, secrets: Secrets, session: Callable[[], SparkSession] = _n
     """Find out what a run reads and where it writes.
 
     Args:
-        secrets: The secrets of the run.
         session: Returns the Spark session of the run; called if only Spark can say which version an input has.
 
     Raises:

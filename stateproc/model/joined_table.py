@@ -225,7 +225,6 @@ def wide_state(operator: OperatorContext, keyed: Sequence[KeyedState], namespace
 
     Args:
         operator: The operator's context.
-        keyed: Its keyed states.
         namespace: The name of the namespace type; default none (VoidNamespace), else that of the first state.
 
     Raises:

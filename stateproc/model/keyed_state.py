@@ -71,8 +71,6 @@ class PythonSplit(MappedSplit):
     """Rows of a Python state.
 
     Attributes:
-        state: The state.
-        schema: The schema of the rows.
         flatten: Whether each element of a list is a row.
     """
 

@@ -83,7 +83,6 @@ def with_choices(error: SnapshotError, options: ReadOptions, *, lengths: bool, c
     """Return the error of a state that cannot be decoded, with the options that read it nevertheless.
 
     Args:
-        error: The error.
         options: The options that were given, which are not advised again.
         lengths: Whether the state's files store the length of each entry.
         canonical: Whether canonical savepoints do.

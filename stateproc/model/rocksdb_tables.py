@@ -35,7 +35,6 @@ def state_tables(operator: Operator, since: Iterable[Operator] | None = None) ->
     """Describe the tables of each subtask and state.
 
     Args:
-        operator: The operator.
         since: The operators of an earlier snapshot of the job, to mark tables that are new.
 
     Raises:

@@ -387,7 +387,6 @@ class FilteredScan:
     """The rows of a state that a condition keeps, with the columns asked for.
 
     Args:
-        state: The state.
         where: The text of a condition; see docs/cli.md.
         columns: Names of columns in the order wanted; None for all.
         flatten: One row per list element or map entry.

@@ -42,8 +42,6 @@ class Pair:
     """Nodes that hold the same state.
 
     Attributes:
-        old: The node of the old plan.
-        new: The node of the new plan.
         by_table: Whether only their tables are the same: what is before a sink computes something else.
         kept: Of an aggregate with other calls, for each call of the new node that of the old one, None for a new call.
             None where state stays as it is.

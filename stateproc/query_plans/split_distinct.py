@@ -41,7 +41,6 @@ class SplitAggregate:
     Attributes:
         whole: The node that it is without: under the number of the final aggregate, and over the same rows.
         partial: The node whose operator keeps what DISTINCT has seen.
-        final: The node of the final aggregate.
         kept: The positions of the key's columns in the partial aggregate's key; the others are buckets.
         width: How many columns the partial aggregate's key has.
         buckets: Of each view of DISTINCT the position of its bucket in that key, and the number of buckets.

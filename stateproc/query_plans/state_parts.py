@@ -376,7 +376,6 @@ class Waiting:
     """Which rows a join by time keeps.
 
     Attributes:
-        column: The column of the times of rows.
         by_row_time: Whether it is the watermark that says which rows are dropped, and not the clock.
         timer: The column of `NodeState.is_derived` with the time of a key's timer.
         reach: How long after its time a row may have a partner, in milliseconds.
@@ -395,7 +394,6 @@ class AsOf:
     """Which rows a temporal join keeps.
 
     Attributes:
-        time: The time of rows.
         are_versions: Whether they are versions: of each key the last one up to the watermark is kept, too.
     """
 

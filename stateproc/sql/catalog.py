@@ -31,7 +31,6 @@ class SqlTable:
     Attributes:
         schema_name: The operator's uid or id; None for tables about the snapshot.
         state: The state; None for tables about the snapshot.
-        make: Makes a table about the snapshot.
     """
 
     name: str

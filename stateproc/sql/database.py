@@ -46,7 +46,6 @@ class SqlDatabase:
     """A connection to DuckDB that knows the tables of a snapshot.
 
     Args:
-        catalog: The tables.
         threads: The number of threads; default the cores that this process may use.
         memory_limit: DuckDB's limit for sorting, joining and grouping, such as ``2GB``; None for its own default.
         external_access: Whether statements may read and write files, attach databases and load extensions.

@@ -45,7 +45,6 @@ def resolve_names(tree: exp.Query, tables: Mapping[int, SqlTable]) -> StatementN
     """Replace names in a statement in place.
 
     Args:
-        tree: The statement.
         tables: Its tables of the snapshot, by the ``id`` of their node.
 
     Raises:

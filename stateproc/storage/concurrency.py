@@ -188,8 +188,6 @@ class _Scan(Generic[Item, Result]):
     """What the threads of one scan share, guarded by one condition.
 
     Args:
-        items: All items.
-        read: Reads one item.
         size_of: Returns the bytes of a result.
         threads: The number of threads.
         first: The first item to read.

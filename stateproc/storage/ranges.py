@@ -96,7 +96,6 @@ class ReadAhead:
     are requested when they are read. It holds at most the chunks of the last read and four more, of 4 MiB each.
 
     Args:
-        source: The file.
         ranges: (start, stop) of what will be read, ascending.
     """
 
@@ -171,7 +170,6 @@ def reading_ahead(source: ByteSource, ranges: Sequence[tuple[int, int]]) -> Abst
     """Return a context with a source that reads these ranges ahead if the file is remote, else with ``source``.
 
     Args:
-        source: The file.
         ranges: (start, stop) of what will be read, ascending.
     """
     if isinstance(source, FileSource) and is_remote(source) and ranges:

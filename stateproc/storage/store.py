@@ -326,7 +326,6 @@ class Entry:
     """One entry of a directory.
 
     Attributes:
-        name: Its name in it.
         is_directory: Whether it is a directory.
         listed: Size and time, where the listing contains them: not of local files and of directories.
         link: Whether it is a symbolic link, which only local disks have.

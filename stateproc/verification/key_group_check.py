@@ -30,7 +30,6 @@ class KeyGroupCheck:
     """Recomputes the key groups of decoded keys.
 
     Attributes:
-        serializer: The serializer of the keys.
         context: The settings with which the keys were decoded; ``temporal`` is 'exact', because nanoseconds count.
         max_parallelism: The operator's number of key groups.
         metadata_version: The version of ``_metadata``, on which Java's hash codes of some key types depend.

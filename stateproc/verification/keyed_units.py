@@ -50,7 +50,6 @@ class WindowSource:
     Attributes:
         inner: The file, which is read for all other bytes.
         start: The offset of the first byte in memory.
-        data: The bytes in memory.
     """
 
     inner: ByteSource
@@ -126,7 +125,6 @@ def key_group_check(operator: Operator, key: Serializer, hash_function: str | No
     """Return what recomputes the key groups of an operator's keys.
 
     Args:
-        key: The serializer of the keys.
         hash_function: The formula of their hash codes (`class_hashes`), where their class has its own.
 
     Raises:

@@ -90,7 +90,6 @@ class VerificationRequest:
     Attributes:
         path: The snapshot's directory.
         metadata: The contents of ``_metadata``.
-        operators: The operators to verify.
         states: Only these states, by name; all, and all files, if empty.
         deep: Whether RocksDB itself opens the databases, too.
         threads: The number of threads; None for the cores that this process may use.

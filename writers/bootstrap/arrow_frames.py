@@ -56,7 +56,6 @@ def arrow_batches(frame: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch
     """Read columns of Arrow data in small batches.
 
     Args:
-        frame: The data.
         columns: The names of the columns, in the order in which they are returned.
 
     Raises:

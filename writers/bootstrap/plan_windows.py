@@ -72,7 +72,6 @@ def open_slices(frame: Any, slices: Slices | Windows, watermark: int | None, key
     """Return the rows of slices or windows that are open, with their ends, of windows also starts, in milliseconds.
 
     Args:
-        frame: The rows.
         slices: What slices or windows there are.
         watermark: The watermark in milliseconds; None for none.
         keys: The columns of the keys, if rows have each window of a key once, and sessions are not to overlap.

@@ -258,7 +258,6 @@ class HeapWriter:
         sink: receives the file's bytes.
         header: of write_keyed_header.
         states: by state id; a state that is only a name may have no entries.
-        key_groups: the subtask's key groups.
         ctx: the layout of the serializers' values.
         compressed: as the header says.
     """

@@ -273,7 +273,6 @@ def spilled(
 
     Args:
         items: What to read.
-        read: Reads one item.
         threads: The most threads.
         stored_bytes: The bytes of all entries, about; None if they are not known.
 

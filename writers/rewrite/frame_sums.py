@@ -50,7 +50,6 @@ class KeptRows:
     """The rows that an aggregate of OVER keeps. Picklable.
 
     Attributes:
-        state: The state with the rows.
         context: How its entries are decoded.
         keys: Finds the key in an entry.
         splits: The entries in some key groups.

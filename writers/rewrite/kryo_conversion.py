@@ -278,7 +278,6 @@ class KryoUpgrade:
     """What changes in the states of one operator for another Kryo.
 
     Attributes:
-        operator: The operator as it is.
         release: The release that will restore it.
         scala: Whether types of Flink's Scala API become those of flink-scala-api; they stay as they are otherwise.
         taken: The types that values show of fields of POJOs which nobody describes; `problems` fills it.

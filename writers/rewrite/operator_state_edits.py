@@ -140,7 +140,6 @@ class EditedOperatorState:
     """The operator state of an operator that is written anew.
 
     Attributes:
-        operator: The operator as it is.
         subtasks: The elements that each subtask receives.
         source: The state of a source without and with the edits of its positions; None if there are none.
         edited: States of which rows are deleted or updated.

@@ -206,7 +206,6 @@ def partner_numbers(
     """Return what gives entries of a join's input the numbers of their partners, or takes these away.
 
     Args:
-        operator: The join.
         states: The state of the input, as its entries come, and that of the other one, as it is stored; a changelog
             has none for an input of which no row has come.
         change: What becomes of the numbers.
@@ -268,7 +267,6 @@ def row_columns(
     """Return columns of the row of each entry (RAW_ENTRIES) of a join's state, by their names.
 
     Args:
-        batch: The entries.
         context: How they are decoded.
         columns: The name of each column, and its position in the row.
 

@@ -119,7 +119,6 @@ class RowSelection:
     Attributes:
         state: The state as rows show it.
         context: Settings of layouts.
-        where: The condition.
         flatten: Whether each list element or map entry is a row.
         key_groups: The key groups that such rows can be in; None for all. Entries of others are not decoded.
         needed: Columns of the selected rows that are asked for, besides those that the condition names.

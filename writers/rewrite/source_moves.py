@@ -59,7 +59,6 @@ def consumed_partitions(operator: Operator, edits: Sequence[OffsetsEdit]) -> pa.
     """Return the partitions of a FlinkKafkaConsumer: topic, partition, offset of the next record.
 
     Args:
-        operator: the consumer.
         edits: new offsets that it gets before.
 
     Raises:

@@ -343,9 +343,6 @@ class TypeChange:
         """Return how the columns match, with dates and times as Arrow's types.
 
         Args:
-            old: The old type.
-            settable: The column.
-            before: The columns.
             after: The columns that they become.
             at: The state, for errors.
             as_element: Whether the value becomes the only element of a list; ``after`` has the list.
@@ -369,11 +366,7 @@ class TypeChange:
 
 @dataclass(frozen=True)
 class WiderKeys:
-    """Another type of the keys of maps, which has all of their values.
-
-    Attributes:
-        value: The type.
-    """
+    """Another type of the keys of maps, which has all of their values."""
 
     value: Serializer
     as_keys = True

@@ -56,8 +56,6 @@ class ValueEvolution(Generic[_Encoded]):
     """Writes a column of rows in another type.
 
     Attributes:
-        settable: The column.
-        rows: The columns of the rows.
         temporal: The same with dates and times as Arrow's types.
         value: The new type.
         node: What becomes of the column.

@@ -62,7 +62,6 @@ class SqlPrompt:
 
     Args:
         database: Runs the statements.
-        format_name: The format of the rows.
         limit: At most so many rows; None for 40 of a table, all of other formats.
         path: The snapshot, for the greeting.
     """

@@ -201,7 +201,6 @@ def composite_with(
 
     Args:
         n: the number of nested serializers; None: any number.
-        read_outer: reads the outer payload of an outer version.
 
     Returns:
         What ``read_outer`` returns; the nested serializers.

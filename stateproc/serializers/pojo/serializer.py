@@ -176,7 +176,6 @@ def described_pojo(name: str, classes: Mapping[str, Any], above: tuple[str, ...]
     """Create the serializer of a class that is described by its fields as Flink's type extraction does.
 
     Args:
-        name: the class's name.
         classes: descriptions as `parse_classes` takes them.
         above: superclasses that no description declares; Flink leaves fields of these types to Kryo.
 

@@ -127,7 +127,6 @@ def logical_type(value: JavaValue, depth: int = 0, in_raw: bool = False) -> Logi
     """Convert a Java object of a logical type class to the type.
 
     Args:
-        value: The Java object.
         depth: How many types are around it.
         in_raw: Whether a RAW type is around it: the serializers of RAW types in RAW types are known by class only.
     """

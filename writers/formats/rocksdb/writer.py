@@ -139,9 +139,7 @@ class RocksDbWriter:
     with an error, its files are removed.
 
     Args:
-        new_file: opens a new state file.
         states: names by state id.
-        key_groups: the subtask's key groups.
         max_parallelism: the operator's number of key groups, which decides on the width of key prefixes.
         options: how tables are written.
 
