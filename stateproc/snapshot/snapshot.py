@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stateproc.diff.snapshot_diff import SnapshotComparison
     from stateproc.export.export_run import ProgressStart
     from stateproc.export.manifest import ExportManifest
-    from stateproc.sql import SqlDatabase
+    from stateproc.sql import SqlCatalog, SqlDatabase
     from stateproc.verification.class_mentions import MentionedClass
     from stateproc.verification.report import Verification
 
@@ -236,11 +236,9 @@ class Snapshot(SnapshotContents):
             memory_limit: As of :meth:`sql`.
             external_access: Whether statements may read and write files, attach databases and load extensions.
         """
-        # Lazy: start-up.
-        from stateproc.snapshot.sql_tables import sql_catalog
-        from stateproc.sql import SqlDatabase
+        from stateproc.sql import SqlDatabase  # Lazy: start-up.
 
-        return SqlDatabase(sql_catalog(self), threads, memory_limit, external_access=external_access)
+        return SqlDatabase(self._sql_catalog(), threads, memory_limit, external_access=external_access)
 
     def to_duckdb(self, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
         """Create a view per state in a DuckDB connection: ``"uid"."state"``. Each query reads the states that it names.
@@ -254,11 +252,18 @@ class Snapshot(SnapshotContents):
         Raises:
             MissingPackage: duckdb is not installed.
         """
-        # Lazy: start-up.
-        from stateproc.snapshot.sql_tables import sql_catalog
-        from stateproc.sql.database import views_in
+        from stateproc.sql.database import views_in  # Lazy: start-up.
 
-        return views_in(connection, sql_catalog(self))
+        return views_in(connection, self._sql_catalog())
+
+    def _sql_catalog(self) -> SqlCatalog:
+        """Return the tables for SQL: one per state, and states, operators, files, coordinators, rocksdb and offsets."""
+        # Lazy: start-up.
+        from stateproc.snapshot.metadata_tables import METADATA_TABLES
+        from stateproc.sql import SqlCatalog
+
+        tables = {name: (lambda table=table: table.table(self)) for name, table in METADATA_TABLES.items()}
+        return SqlCatalog(self.operators, self.operator, {**tables, "offsets": self.offsets})
 
     def export(
         self,
