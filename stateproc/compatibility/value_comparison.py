@@ -27,20 +27,18 @@ def rows_differ(operator: Operator, state: State, kryo: int) -> str | None:
     )
     if twin is None:
         return f"Kryo {kryo} has no such state"
-    written, read = _Rows(state.batches()), _Rows(twin.batches())
-    at = 0
-    while True:
-        one = written.next(None)
-        if one is None:
-            break
-        try:
-            other = read.next(len(one))
-        except SnapshotError as error:
-            return f"after {at:,} rows: {error.message}"
-        if other is None or not one.slice(0, len(other)).equals(other):
-            return f"among rows {at + 1:,} to {at + len(one):,} some are other values"
-        written.put_back(one.slice(len(other)))
-        at += len(other)
+    read, at = _Rows(twin.batches()), 0
+    for batch in state.batches():
+        written = batch
+        while len(written):
+            try:
+                other = read.next(len(written))
+            except SnapshotError as error:
+                return f"after {at:,} rows: {error.message}"
+            if other is None or not written.slice(0, len(other)).equals(other):
+                return f"among rows {at + 1:,} to {at + len(written):,} some are other values"
+            written = written.slice(len(other))
+            at += len(other)
     return None
 
 
@@ -49,25 +47,18 @@ def _same(one: State, other: State) -> bool:
 
 
 class _Rows:
-    """Batches, of which a part can be put back."""
+    """Batches whose rows are taken some at a time."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
         self._left: pa.RecordBatch | None = None
 
-    def next(self, most: int | None) -> pa.RecordBatch | None:
+    def next(self, most: int) -> pa.RecordBatch | None:
         """Return the next rows, at most so many; None after the last."""
         batch = self._left
-        self._left = None
         while batch is None or not len(batch):
             batch = next(self._batches, None)
             if batch is None:
                 return None
-        if most is not None and len(batch) > most:
-            self._left = batch.slice(most)
-            batch = batch.slice(0, most)
-        return batch
-
-    def put_back(self, rows: pa.RecordBatch) -> None:
-        """Have :meth:`next` return these rows first."""
-        self._left = rows if len(rows) else None
+        self._left = batch.slice(most)
+        return batch.slice(0, most)
