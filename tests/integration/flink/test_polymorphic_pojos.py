@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stateproc import SavepointWriter
 from tests.helpers.cases import CASE_SOURCES, CaseSnapshot, case_snapshots
-from tests.helpers.flink.case_jobs import found_by_job
+from tests.helpers.flink.case_jobs import Line, found_by_runs, job_path, reporting
 
 pytestmark = pytest.mark.flink
 
@@ -75,15 +74,28 @@ def recorded(one: CaseSnapshot) -> dict[tuple[str, str], Any]:
     return by_key([json.loads(line) for line in text.splitlines()])
 
 
-@pytest.mark.parametrize("case", RESTORES.values(), ids=RESTORES)
-def test_the_job_finds_its_values(case: Restore, tmp_path: Path) -> None:
-    one = SNAPSHOTS[case.snapshot]
-    options = {"uids": ",".join(one.uids), **one.options}
-    writer = case.change(SavepointWriter.from_existing_savepoint(None, one.path, options))
-    path = str(writer.write(tmp_path / "rewritten"))
-    expected = {at: value for at, value in recorded(one).items() if at[0] not in case.without}
-    # The job reports what it finds for each key that its source emits.
-    count = str(1 + max(json.loads(key) for _, key in expected))
-    arguments = (*case.arguments, "--n", count)
-    lines = found_by_job(CASE, JOB, path, tmp_path / "read", backend=case.backend, arguments=arguments)
-    assert by_key(lines) == expected
+def expected(case: Restore) -> dict[tuple[str, str], Any]:
+    return {at: value for at, value in recorded(SNAPSHOTS[case.snapshot]).items() if at[0] not in case.without}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Line] | str]:
+    """What the job finds in each rewritten snapshot; one JVM restores all of them."""
+    folder, runs = tmp_path_factory.mktemp("polymorphic"), []
+    for number, case in enumerate(RESTORES.values()):
+        one, target = SNAPSHOTS[case.snapshot], folder / str(number)
+        options = {"uids": ",".join(one.uids), **one.options}
+        writer = case.change(SavepointWriter.from_existing_savepoint(None, one.path, options))
+        path = str(writer.write(folder / f"rewritten-{number}"))
+        # The job reports what it finds for each key that its source emits.
+        count = str(1 + max(json.loads(key) for _, key in expected(case)))
+        target.mkdir()
+        runs.append((reporting(JOB, path, target, case.backend, (*case.arguments, "--n", count)), target))
+    return dict(zip(RESTORES, found_by_runs(job_path(CASE), runs, folder), strict=True))
+
+
+@pytest.mark.parametrize("name", RESTORES)
+def test_the_job_finds_its_values(name: str, found: dict[str, list[Line] | str]) -> None:
+    lines = found[name]
+    assert not isinstance(lines, str), lines
+    assert by_key(lines) == expected(RESTORES[name])

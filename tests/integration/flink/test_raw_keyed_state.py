@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stateproc import SavepointWriter
 from tests.helpers.cases import CASE_SOURCES, case_snapshots
-from tests.helpers.flink.case_jobs import found_by_job
+from tests.helpers.flink.case_jobs import Line, found_by_runs, job_path, reporting
 
 pytestmark = pytest.mark.flink
 
@@ -21,14 +20,30 @@ def by_key(lines: list[dict[str, Any]]) -> dict[tuple[str, str], Any]:
     return {(line["state"], json.dumps(line["key"])): line["value"] for line in lines}
 
 
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
-@pytest.mark.parametrize("parallelism", [1, 3, 64])
-def test_bytes_and_values_are_restored(backend: str, parallelism: int, tmp_path: Path) -> None:
-    writer = SavepointWriter.from_existing_savepoint(None, ONE.path, {"uids": ",".join(ONE.uids)})
-    path = writer.with_parallelism("raw", parallelism).write(tmp_path / "out")
+RUNS = [(parallelism, backend) for parallelism in (1, 3, 64) for backend in ("hashmap", "rocksdb")]
+"""The parallelism of the operator that is rewritten, and the backend under which it is restored."""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, str], list[Line] | str]:
+    """What the job finds; one JVM restores all snapshots."""
+    folder, runs = tmp_path_factory.mktemp("raw"), []
+    for parallelism, backend in RUNS:
+        target = folder / f"{parallelism}-{backend}"
+        target.mkdir()
+        writer = SavepointWriter.from_existing_savepoint(None, ONE.path, {"uids": ",".join(ONE.uids)})
+        path = str(writer.with_parallelism("raw", parallelism).write(folder / f"{target.name}-rewritten"))
+        runs.append((reporting("C26", path, target, backend, ("--n", "20", "--p", "2")), target))
+    return dict(zip(RUNS, found_by_runs(job_path("raw-keyed"), runs, folder), strict=True))
+
+
+@pytest.mark.parametrize(("parallelism", "backend"), RUNS)
+def test_bytes_and_values_are_restored(
+    parallelism: int, backend: str, found: dict[tuple[int, str], list[Line] | str]
+) -> None:
     text = (CASE_SOURCES / "raw-keyed" / "expected.jsonl").read_text(encoding="utf-8")
     expected = by_key([json.loads(line) for line in text.splitlines()])
     expected |= {("raw-bytes", str(group)): f"raw of {group}/{1000 * group}" for group in (2, 3, 8)}
-    arguments = ("--n", "20", "--p", "2")
-    lines = found_by_job("raw-keyed", "C26", str(path), tmp_path / "read", backend=backend, arguments=arguments)
+    lines = found[parallelism, backend]
+    assert not isinstance(lines, str), lines
     assert by_key(lines) == expected
