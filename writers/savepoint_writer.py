@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from time import time_ns
 from typing import TYPE_CHECKING, Any, Literal
 
 from stateproc import types
@@ -50,14 +51,8 @@ from stateproc.writers.bootstrap.state_registration import Type, check_name
 from stateproc.writers.local.engine import LocalEngine
 from stateproc.writers.plan.planning import WritePlan, plan_write
 from stateproc.writers.plan.savepoint_plan import SavepointPlan
-from stateproc.writers.rewrite.existing_operator import (
-    DeleteEdit,
-    ExistingOperator,
-    RankEdit,
-    TtlEdit,
-    UpdateEdit,
-    now_ms,
-)
+from stateproc.writers.rewrite.edits import DeleteEdit, RankEdit, TtlEdit, UpdateEdit
+from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.key_evolution import WiderKey
 from stateproc.writers.rewrite.kind_evolution import KINDS
 from stateproc.writers.rewrite.operator_row_edits import refuse_flatten
@@ -99,7 +94,7 @@ def path_argument(path: object) -> str:
 def time_argument(time: object, what: str) -> int:
     """Return a time in ms since the epoch, by default the current one. Raises InvalidOption."""
     if time is None:
-        return now_ms()
+        return time_ns() // 1_000_000
     if not isinstance(time, int) or not -(2**63) <= time < 2**63:
         raise InvalidOption(
             f"{what} {time!r}", advice="give whole milliseconds since the epoch: int(1000 * moment.timestamp())"
@@ -505,7 +500,7 @@ class SavepointWriter(SinkEdits):
 
     def _convert_ttl(self, operator: ExistingOperator, pair: Pair, times: Sequence[TimeToLive | None]) -> None:
         """Let states have a time to live from now on, or no more. Raises InvalidOption, UnsupportedSnapshot."""
-        now = now_ms()
+        now = time_argument(None, "now")
         for name in (name for name in operator.header.names if name not in operator.edits.dropped):
             side = input_of(pair.old, name) or 0
             change, state = times[side if side < len(times) else 0], operator.header.keyed(name)

@@ -28,7 +28,8 @@ from stateproc.writers.formats.entry_batches import RAW_ENTRIES
 from stateproc.writers.local.progress import WriteProgress, reported_progress
 from stateproc.writers.plan.planning import PlannedOperator
 from stateproc.writers.plan.savepoint_plan import SavepointPlan
-from stateproc.writers.rewrite.existing_operator import EditedSplit, ExistingOperator, RawCopies
+from stateproc.writers.rewrite.edited_splits import EditedSplit, RawCopies
+from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.file_copy import CopyPlan, FileCopy
 from stateproc.writers.sorting.entry_sort import NotByKeyGroup, key_group_portions
 from stateproc.writers.sorting.external_sort import sorted_entries

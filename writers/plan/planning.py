@@ -117,8 +117,8 @@ def keyed_states(
             reasons = (*own, *files) if own or files else (("entries copied",) if item.keyed else ())
             action = PlanAction.CHANGED if own else PlanAction.CARRIED
             yield StatePlan(edits.renamed.get(name, name), kind, action, reasons, name)
-    if edits.adopted is not None:
-        adopted = keyed_states(item, edits.adopted, release, changes, files, count=count)
+    if operator.adopted is not None:
+        adopted = keyed_states(item, operator.adopted, release, changes, files, count=count)
         yield from (state for state in adopted if state.action is not PlanAction.DROPPED)
     known = {info.name for info in infos}
     for name, kind in made.items():

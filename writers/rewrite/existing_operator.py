@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,12 +19,8 @@ from stateproc.metadata.backend import StateMetaInfo
 from stateproc.metadata.keyed_handles import ChangelogHandle, IncrementalHandle, KeyedHandle
 from stateproc.metadata.snapshot_kind import first_reading_release
 from stateproc.model.operator import Operator
-from stateproc.model.operator_context import OperatorContext
 from stateproc.model.raw_keyed import raw_keyed_parts
 from stateproc.options import SPLIT_BYTES
-from stateproc.query_plans.aggregate_conversion import FrameBuffers
-from stateproc.query_plans.join_types import PartnerChange
-from stateproc.query_plans.rank_order import RowsWithRanks
 from stateproc.readers.row_schema import KEY_GROUP
 from stateproc.readers.state_descriptor import StateDescriptor
 from stateproc.serializers import LayoutContext, Serializer, proxied_snapshot
@@ -35,8 +30,9 @@ from stateproc.writers.bootstrap.new_operator import row_encoder
 from stateproc.writers.bootstrap.operator_bootstrap import OperatorBootstrap
 from stateproc.writers.formats.keyed_file import KeyedStateHeader
 from stateproc.writers.formats.keyed_formats import KEYED_FORMATS, OutputFormat
+from stateproc.writers.rewrite.edited_splits import EditedSplit, RawCopies, joined
+from stateproc.writers.rewrite.edits import Edits
 from stateproc.writers.rewrite.frame_sums import ROWS_STATE, TIME_STATE, FrameSums, frame_sums
-from stateproc.writers.rewrite.kafka_offsets import OffsetsEdit
 from stateproc.writers.rewrite.key_evolution import (
     BucketColumns,
     BucketKey,
@@ -67,14 +63,8 @@ from stateproc.writers.rewrite.kryo_versions import (
 )
 from stateproc.writers.rewrite.merged_header import MergedHeader, merged_header, with_timer_key, with_user_key_snapshot
 from stateproc.writers.rewrite.partner_numbers import PartnerNumbers, partner_numbers
-from stateproc.writers.rewrite.rank_limit import RankLimit, rank_limit
-from stateproc.writers.rewrite.raw_copy import (
-    CarriedSplit,
-    CarriedTogether,
-    carried_splits,
-    refuse_other_key_groups,
-    together,
-)
+from stateproc.writers.rewrite.rank_limit import RankLimit
+from stateproc.writers.rewrite.raw_copy import CarriedSplit, carried_splits, refuse_other_key_groups
 from stateproc.writers.rewrite.rekey import (
     HashChoice,
     HashCodes,
@@ -89,225 +79,19 @@ from stateproc.writers.rewrite.rekey import (
     regrouping_words,
     rekey,
 )
-from stateproc.writers.rewrite.row_selection import RowDeletion, row_deletion
-from stateproc.writers.rewrite.row_update import RowUpdate, row_update
-from stateproc.writers.rewrite.source_positions import Positions
-from stateproc.writers.rewrite.ttl import TtlChange, ttl_off, ttl_on, ttl_purge, with_ttl, without_ttl
+from stateproc.writers.rewrite.row_selection import RowDeletion
+from stateproc.writers.rewrite.row_update import RowUpdate
+from stateproc.writers.rewrite.ttl import TtlChange, ttl_purge, with_ttl, without_ttl
 from stateproc.writers.rewrite.type_changes import Change, TypeChange
 from stateproc.writers.rewrite.type_evolution import TypeEvolution, type_evolution
 from stateproc.writers.write_spec import OperatorWriteSpec, WriteSpec
-from stateproc.writers.write_task import Encoder, FileOf, Source, in_parts, row_encoding
+from stateproc.writers.write_task import Encoder, FileOf, Source, row_encoding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Edits of an existing operator, collected first and applied when the snapshot is written.
-
-
-@dataclass(frozen=True)
-class TtlEdit:
-    """A change of a state's time to live: on (``last_access``), off, or purged (``ttl`` ms before ``now``), or both."""
-
-    action: str
-    last_access: int = 0
-    ttl: int = 0
-    now: int = 0
-
-    def change(self, state: StateDescriptor, context: LayoutContext) -> TtlChange:
-        """The change of this state's entries. Raises InvalidOption."""
-        if self.action == "on":
-            return ttl_on(state, context, self.last_access)
-        change = ttl_off if self.action == "off" else ttl_purge
-        return change(state, context, self.ttl, self.now)
-
-
-@dataclass(frozen=True)
-class DeleteEdit:
-    """Rows of a state that are deleted: those for which a condition is true; ``flatten``: elements, map entries."""
-
-    where: str
-    flatten: bool = False
-
-    def change(self, state: StateDescriptor, operator: OperatorContext, names: Sequence[str]) -> RowDeletion:
-        """The change of this state's entries. Raises InvalidOption, UnsupportedSnapshot."""
-        return row_deletion(state, self.where, operator, names, flatten=self.flatten)
-
-    def words(self, rows: str) -> str:
-        """What a plan says of the edit of these rows, which are counted, or ``rows``."""
-        return f"{rows} deleted where {self.where}"
-
-
-@dataclass(frozen=True)
-class UpdateEdit:
-    """Columns that are set, as ``column = expression``, of rows of a state for which a condition is true."""
-
-    assignments: tuple[str, ...]
-    where: str
-    flatten: bool = False
-
-    def change(self, state: StateDescriptor, operator: OperatorContext, names: Sequence[str]) -> RowUpdate:
-        """The change of this state's entries. Raises InvalidOption, UnsupportedSnapshot."""
-        return row_update(state, self.assignments, self.where, operator, names, flatten=self.flatten)
-
-    def words(self, rows: str) -> str:
-        """What a plan says of the edit of these rows, which are counted, or ``rows``."""
-        return f"{rows} updated: {', '.join(self.assignments)} where {self.where}"
-
-
-@dataclass(frozen=True)
-class RankEdit:
-    """Rows of TopN that are dropped, as they are beyond its last rank."""
-
-    ranks: RowsWithRanks
-
-    def change(self, state: StateDescriptor, operator: OperatorContext, names: Sequence[str]) -> RankLimit:
-        """The change of this state's entries. Raises UnsupportedSnapshot."""
-        return rank_limit(state, self.ranks, operator)
-
-    def words(self, rows: str) -> str:
-        """What a plan says of the edit of these rows, which are counted, or ``rows``."""
-        return f"{rows} dropped beyond rank {self.ranks.last}"
-
-
-@dataclass
-class Edits:
-    """The edits of one operator.
-
-    ``rows``: edits of rows, in the order in which they are made. ``types``: other types of values, after them.
-    ``states``: callbacks that add states from DataFrames to the operator's bootstrap; each replaces that of its name.
-    ``offsets``: new offsets of a Kafka source, ``positions``: those of any source, in their order. ``cdc_classes``:
-    classes in splits are named as Flink CDC 3.1 and later name them.
-    ``elements``: edits of rows of operator states. ``element_types``: other types of their elements. ``emptied``:
-    operator states that lose all elements. ``key``: another type of the keys. ``partners``: what becomes of the
-    numbers of partners in the state of a join's input, and the state of the other one if there is one. ``frames``: what
-    of the accumulators of a state is computed of the rows in a frame of OVER. ``user_keys``: other types of the keys of
-    maps, which stay the bytes that they are. ``adopted``: another operator of the snapshot with its edits, whose states
-    come beside the own ones.
-    """
-
-    dropped: set[str] = field(default_factory=set)
-    renamed: dict[str, str] = field(default_factory=dict)
-    ttl: dict[str, TtlEdit] = field(default_factory=dict)
-    rows: dict[str, list[DeleteEdit | UpdateEdit | RankEdit]] = field(default_factory=dict)
-    types: dict[str, Change] = field(default_factory=dict)
-    element_types: dict[str, Change] = field(default_factory=dict)
-    states: list[Callable[[OperatorBootstrap], object]] = field(default_factory=list)
-    hash_function: str | HashCodes | None = None
-    offsets: list[OffsetsEdit] = field(default_factory=list)
-    positions: list[Positions] = field(default_factory=list)
-    cdc_classes: bool = False
-    scala: str | None = None
-    elements: dict[str, list[DeleteEdit | UpdateEdit]] = field(default_factory=dict)
-    emptied: set[str] = field(default_factory=set)
-    key: KeyChange | None = None
-    partners: dict[str, tuple[PartnerChange, str | None]] = field(default_factory=dict)
-    frames: dict[str, FrameBuffers] = field(default_factory=dict)
-    user_keys: dict[str, Serializer] = field(default_factory=dict)
-    adopted: ExistingOperator | None = None
-
-    @property
-    def touch_keyed(self) -> bool:
-        """Whether the operator's keyed state has to be rewritten."""
-        return bool(
-            self.dropped
-            or self.renamed
-            or self.ttl
-            or self.rows
-            or self.types
-            or self.states
-            or self.partners
-            or self.user_keys
-            or self.key is not None
-            or self.adopted is not None
-        )
-
-    @property
-    def touch_operator_state(self) -> bool:
-        """Whether the operator's operator state has to be written anew."""
-        return bool(self.offsets or self.positions or self.emptied or self.elements or self.element_types)
-
-    def set_type(self, state: str, change: Change, *, of_elements: bool) -> None:
-        types = self.element_types if of_elements else self.types
-        if state in types:
-            raise InvalidOption(f"the type of state {state!r} is changed twice", advice="change it once in a write")
-        types[state] = change
-
-    def set_key_names(self, state: str, old: Serializer, named: Serializer) -> None:
-        if named != old:
-            self.user_keys[state] = named
-
-    def set_key(self, change: KeyChange) -> None:
-        if self.key is not None:
-            raise InvalidOption("the type of keys is changed twice", advice="change it once in a write")
-        self.key = change
-
-    def set_ttl(self, state: str, edit: TtlEdit) -> None:
-        if state in self.ttl:
-            raise InvalidOption(
-                f"the time to live of state {state!r} is changed twice",
-                advice="change it once in a write: purge what has expired first, and switch in a second write",
-            )
-        self.ttl[state] = edit
-
 
 _SPLIT_OF_A_JOIN = SPLIT_BYTES // 8
-
-
-def now_ms() -> int:
-    return int(time.time() * 1000)
-
-
-@dataclass(frozen=True)
-class EditedSplit:
-    """A split of a state's entries, and the edits of its entries: rows, type of values, what is computed of entries of
-    other states (numbers of partners in a join, sums of OVER), time to live, type of keys or key groups, version of
-    Kryo."""
-
-    split: CarriedSplit | CarriedTogether
-    ttl: TtlChange | None = None
-    rekey: Rekey | KeyEvolution | Regrouping | None = None
-    rows: tuple[RowDeletion | RowUpdate | RankLimit, ...] = ()
-    kryo: KryoConversion | None = None
-    type: TypeEvolution | KindEvolution | None = None
-    computed: PartnerNumbers | FrameSums | None = None
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        """RAW_ENTRIES as they are to be written."""
-        entries: Iterable[pa.RecordBatch] = self.split.read()
-        for change in self.rows:
-            entries = change.batches(entries)
-        if self.type is not None:
-            entries = self.type.batches(entries)
-        if self.computed is not None:
-            entries = self.computed.batches(entries)
-        if self.ttl is not None:
-            entries = self.ttl.batches(entries)
-        if self.rekey is not None:
-            entries = self.rekey.batches(entries)
-        if self.kryo is not None:
-            entries = self.kryo.batches(entries)
-        yield from entries
-
-
-@dataclass(frozen=True)
-class RawCopies:
-    """Splits of the keyed states of an operator that stay, which are copied without decoding; picklable."""
-
-    splits: tuple[EditedSplit, ...]
-    files: FileOf
-
-    def __len__(self) -> int:
-        return len(self.splits)
-
-    @property
-    def bytes(self) -> int:
-        """The stored bytes that are read."""
-        return sum(item.split.bytes for item in self.splits)
-
-    def read(self, number: int) -> Iterator[pa.RecordBatch]:
-        """FILE_ENTRIES of the split of this number, as they are to be written."""
-        for entries in self.splits[number].read():
-            yield from in_parts(self.files.of(entries))
 
 
 class ExistingOperator:
@@ -318,6 +102,8 @@ class ExistingOperator:
         self.operator_id = operator.operator_id
         self.uid = operator.uid
         self.edits = Edits()
+        self.adopted: ExistingOperator | None = None
+        """Another operator of the snapshot with its edits, whose states come beside the own ones."""
         self._confirmed: HashCodes | None = None
         self._hash_choice: tuple[str, HashChoice] | None = None
         self._upgrade: KryoUpgrade | None = None
@@ -452,7 +238,11 @@ class ExistingOperator:
     ) -> bool:
         """Whether the files of keyed state can be copied unchanged."""
         own = self.operator
-        if self.edits.touch_keyed or (max_parallelism, parallelism) != (own.max_parallelism, own.parallelism):
+        if (
+            self.edits.touch_keyed
+            or self.adopted is not None
+            or (max_parallelism, parallelism) != (own.max_parallelism, own.parallelism)
+        ):
             return False
         if self._converts_keyed(release):
             return False
@@ -582,7 +372,7 @@ class ExistingOperator:
 
     def _both(self) -> list[ExistingOperator]:
         """The operator, and the one whose states it gets."""
-        return [self] if self.edits.adopted is None else [self, self.edits.adopted]
+        return [self] if self.adopted is None else [self, self.adopted]
 
     def _copied(self) -> Iterator[tuple[int, ExistingOperator, str]]:
         """Yield the keyed states that stay, with their ids, and the operators of the snapshot that have them."""
@@ -886,7 +676,7 @@ class ExistingOperator:
             for split in one._edited_splits(name, state_id, mine, spec.release)
         )
         with located(operator=self.operator.display):
-            return RawCopies(tuple(_joined(splits)), files)
+            return RawCopies(tuple(joined(splits)), files)
 
     def sources(self, spec: WriteSpec, index: int) -> Iterator[Source]:
         """The rows of the states that come from DataFrames; ``index``: the operator's position in ``spec``.
@@ -931,18 +721,6 @@ class ExistingOperator:
 
 def _types(change: Change) -> tuple[Serializer, ...]:
     return (change.value,) if change.user_key is None else (change.value, change.user_key)
-
-
-def _joined(items: Iterable[EditedSplit]) -> Iterator[EditedSplit]:
-    """Combine the splits of which nothing changes, so that each file is read once."""
-    unchanged: list[CarriedSplit] = []
-    for item in items:
-        edits = (item.ttl, item.rekey, item.kryo, item.type, item.computed)
-        if all(edit is None for edit in edits) and not item.rows and isinstance(item.split, CarriedSplit):
-            unchanged.append(item.split)
-        else:
-            yield item
-    yield from map(EditedSplit, together(unchanged))
 
 
 def _is_read_by(release: Release, handle: KeyedHandle, metadata_version: int) -> bool:

@@ -27,7 +27,7 @@ from stateproc.readers.error_context import placed
 from stateproc.readers.operator_state import state_info
 from stateproc.serializers import LayoutContext
 from stateproc.writers.bootstrap.column_types import conformed
-from stateproc.writers.rewrite.existing_operator import DeleteEdit, UpdateEdit
+from stateproc.writers.rewrite.edits import DeleteEdit, UpdateEdit
 from stateproc.writers.rewrite.operator_state_copy import (
     Elements,
     GivenElements,

@@ -70,7 +70,7 @@ def unsplit_operator(final: ExistingOperator, partial: ExistingOperator | None, 
         partial.edits.set_key(BucketKey(key, change.split.kept, {}))
         partial.edits.dropped |= {name for name, view in seen.items() if view is None}
         _convert_seen(partial, change)
-        final.edits.adopted = partial
+        final.adopted = partial
         numbers = {to: number for number, to in enumerate(final_numbers(change.one))}
         final.edits.renamed |= renumbered(final.header.names, numbers)
     elif any(len(batch) for split in carried_splits(final.operator, ACCUMULATORS, 0) for batch in split.read()):

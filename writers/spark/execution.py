@@ -31,7 +31,8 @@ from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.entry_batches import FILE
 from stateproc.writers.plan.planning import PlannedOperator
 from stateproc.writers.plan.savepoint_plan import SavepointPlan
-from stateproc.writers.rewrite.existing_operator import ExistingOperator, RawCopies
+from stateproc.writers.rewrite.edited_splits import RawCopies
+from stateproc.writers.rewrite.existing_operator import ExistingOperator
 from stateproc.writers.rewrite.file_copy import CopyPlan
 from stateproc.writers.sorting.external_sort import sorted_entries
 from stateproc.writers.spark.row_batches import (
