@@ -118,9 +118,6 @@ class StateFeed(State):
         Raises:
             SnapshotError: As ``batches``.
         """
-        # Lazy: start-up.
-        import pyarrow.compute as pc
-
         kinds = (INSERT, UPDATE_AFTER, DELETE)
         found = {step.commit.version: dict.fromkeys(kinds, 0) for step in self.steps}
         scan = FilteredScan(self, where, [CHANGE_TYPE, COMMIT_VERSION], threads=threads)
@@ -129,8 +126,10 @@ class StateFeed(State):
                 continue
             # The rows of a batch are those of one commit.
             counted = found[batch.column(COMMIT_VERSION)[0].as_py()]
-            for kind in kinds:
-                counted[kind] += pc.sum(pc.equal(batch.column(CHANGE_TYPE), kind)).as_py()
+            # Comparing with a str would import pandas, if that is installed: 0.3 s and 25 MB.
+            for item in batch.column(CHANGE_TYPE).value_counts().to_pylist():
+                if item["values"] in counted:
+                    counted[item["values"]] += item["counts"]
         return tuple(CommitChanges(step.commit, *found[step.commit.version].values()) for step in self.steps)
 
     def key_groups_of(self, keys: Sequence[Any]) -> set[int] | None:

@@ -6,8 +6,7 @@ import os
 
 from stateproc.options import BY_NAME
 
-_SMALLEST_SPLIT, _LARGEST_SPLIT = 4 << 20, 16 << 20
-"""What is read of a split waits for the split before it. Splits of 8 MB take a tenth more time for canonical files."""
+_SMALLEST_SPLIT, _LARGEST_SPLIT = 4 << 20, 32 << 20
 _SPLITS_PER_THREAD = 2
 """Splits per thread where the state is large enough: with one, a thread idles while the other reads its last split."""
 

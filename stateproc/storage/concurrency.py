@@ -5,9 +5,10 @@ A scan (`read_in_order`) reads many results of each item, as record batches of a
 and reads it to its end, and what it reads waits in a queue of that item until all items before it have been consumed.
 Kernels and Arrow release the GIL, so that threads run on as many cores.
 
-Memory of a scan is bounded by bytes, not by a number of items: threads pause while ``BYTES_AHEAD`` bytes for each of
-them wait, except for the item that is being consumed, which may always add one result to an empty queue. The order
-therefore never blocks: the item that the consumer waits for is the oldest unfinished one, and a thread works on it.
+Memory of a scan is bounded by bytes, not by a number of items: no item is begun while ``BEGUN_BELOW`` bytes for each
+thread wait, and threads pause while ``BYTES_AHEAD`` bytes for each of them wait, except for the item that is being
+consumed, which may always add one result to an empty queue. The order therefore never blocks: the item that the
+consumer waits for is the oldest unfinished one, and a thread works on it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ REQUESTS_AT_ONCE = 16
 
 BYTES_AHEAD = 64 << 20
 """Bytes of batches that may wait for the consumer, per thread."""
+BEGUN_BELOW = 16 << 20
+"""Bytes of batches, per thread, below which another item is begun: one item of each thread may wait for the consumer,
+but not many where one thread is held up. Large items, as those of changelogs, are read on up to ``BYTES_AHEAD``."""
 _ITEMS_AHEAD = 8
 """Items that may be begun after the one that is consumed, per thread. Filters may leave nothing of a split, so that
 bytes alone do not bound how far threads run ahead."""
@@ -209,7 +213,7 @@ class _Scan(Generic[Item, Result]):
         self._queues: dict[int, _Queue[Result]] = {}
         self._head = self._next = first
         self._end = len(items)
-        self._waiting_bytes, self._most_bytes = 0, BYTES_AHEAD * threads
+        self._waiting_bytes, self._most_bytes, self._begun_below = 0, BYTES_AHEAD * threads, BEGUN_BELOW * threads
         self._most_items = _ITEMS_AHEAD * threads
         self._is_stopped = False
         self._process = os.getpid()
@@ -250,7 +254,7 @@ class _Scan(Generic[Item, Result]):
     def _may_begin(self, index: int) -> bool:
         if index == self._head:
             return True
-        return index - self._head < self._most_items and self._waiting_bytes < self._most_bytes
+        return index - self._head < self._most_items and self._waiting_bytes < self._begun_below
 
     def _put(self, index: int, result: Result) -> bool:
         """Add a result of an item once the bytes that wait allow it; return False if it is not wanted any more."""

@@ -155,6 +155,32 @@ def test_waiting_results_are_bounded_by_their_bytes(monkeypatch: pytest.MonkeyPa
     assert 20 <= counts["most"] <= 30 + 3 + 1
 
 
+def test_no_item_is_begun_while_many_bytes_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(concurrency, "BEGUN_BELOW", 10)
+    begun, second_is_read, go_on = list[int](), threading.Event(), threading.Event()
+
+    def read(item: int) -> Iterator[int]:
+        begun.append(item)
+        if item == 0:
+            assert go_on.wait(60)
+        for index in range(25):
+            yield 100 * item + index
+        if item == 1:
+            second_is_read.set()
+
+    found: list[int] = []
+    scan = read_in_order(range(6), read, 2, at_once=True, size_of=lambda _: 1)
+    consumer = threading.Thread(target=lambda: found.extend(scan))
+    consumer.start()
+    # All of the second item waits, which is more than ten bytes for each of two threads.
+    assert second_is_read.wait(60)
+    time.sleep(0.1)
+    assert sorted(begun) == [0, 1]
+    go_on.set()
+    consumer.join()
+    assert found == [100 * item + index for item in range(6) for index in range(25)]
+
+
 def test_a_result_larger_than_the_bound_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(concurrency, "BYTES_AHEAD", 10)
     assert list(read_in_order(range(20), three, 3, at_once=True, size_of=lambda _: 1000)) == THREES
