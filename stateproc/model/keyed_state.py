@@ -213,13 +213,16 @@ class KeyedState(State):
         if self.reads_whole_files:
             # One split per thread, whatever its size: a split of a changelog holds little of it in memory. Files of
             # almost equal size, one per subtask, are not cut because of the difference. Tiny ones are read once.
-            stored = sum(part.file.data_bytes for part in self._parts)
-            useful = useful_threads(threads, stored) if self._is_local else threads
-            return max(5 * stored // (4 * useful), 1)
+            useful = useful_threads(threads, self._stored_bytes) if self._is_local else threads
+            return max(5 * self._stored_bytes // (4 * useful), 1)
         size = super().parallel_split_bytes(threads, limit)
         if threads < 2 or not self._is_local:
             return size
         return min([size, *{part.file.most_per_thread for part in self._parts}])
+
+    @property
+    def _stored_bytes(self) -> int:
+        return sum(part.file.data_bytes for part in self._parts)
 
     @property
     def problem(self) -> SnapshotError | None:
