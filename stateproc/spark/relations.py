@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stateproc.errors import InvalidOption, located
+from stateproc.errors import InvalidOption, located, package_for
 from stateproc.feed.feed_rows import FeedQuery
 from stateproc.model.operator import Operator
 from stateproc.model.operator_state import opened_state
@@ -184,6 +184,8 @@ def load(spark: SparkSession, path: str | os.PathLike[str], **options: Any) -> D
             stateproc.
         SnapshotError: The snapshot cannot be read.
     """
+    with package_for("reading splits in tasks of mapInArrow"):
+        import pandas  # noqa: F401  # Lazy: start-up. PySpark asks for it.
     check_worker_python(spark)
     check_executors(spark)
     given = option_texts(options)

@@ -62,7 +62,7 @@ class Site:
             more: Further variables of the environment.
         """
         replaced = {
-            "'stateproc[s3,jobs]'": f"'{self.wheel}[s3,jobs]'",
+            "'stateproc[s3,jobs,pandas]'": f"'{self.wheel}[s3,jobs,pandas]'",
             "pip download --no-deps --dest . stateproc": f"cp {self.wheel} .",
             "/opt/flink-state": f"{self.folder}/environment",
             "run rescale.yaml": f"run rescale.yaml --set run_id={name}",

@@ -12,6 +12,7 @@ import stateproc
 from stateproc.cli.commands import demo
 from stateproc.errors import EXTRAS, MissingPackage, package_for
 from stateproc.filters import condition
+from stateproc.writers.spark import execution
 from tests.helpers.paths import DEMO, ROOT
 
 if sys.version_info >= (3, 11):
@@ -57,3 +58,12 @@ def test_the_demo_shows_what_a_plain_installation_can(monkeypatch: pytest.Monkey
     monkeypatch.setattr(demo, "find_spec", lambda _name: None)
     steps = [step.question for step in demo._steps()]
     assert 3 < len(steps) < len(demo.STEPS)
+
+
+def test_writing_with_spark_needs_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark's mapInArrow asks for it; so the extra installs it, and where it is absent nothing is begun."""
+    assert "stateproc[pandas]" in PROJECT["optional-dependencies"]["spark"]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.setattr(execution, "_check_release", lambda: None)
+    with pytest.raises(MissingPackage, match="writing with Spark needs the package pandas, which is not installed"):
+        execution.SparkEngine(None).check()

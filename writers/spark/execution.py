@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
-from stateproc.errors import InvalidOption
+from stateproc.errors import InvalidOption, package_for
 from stateproc.metadata.stream_handles import ByteStreamHandle, RelativeFileHandle
 from stateproc.spark.workers import check_executors, check_worker_python, described_jobs, keep_loaded
 from stateproc.storage.concurrency import map_in_order
@@ -331,8 +331,13 @@ class SparkEngine:
         return int(self._spark.sparkContext.defaultParallelism)
 
     def check(self) -> None:
-        """Raise InvalidOption for a release or session that cannot write, or workers without this package."""
+        """Raise InvalidOption for a release or session that cannot write, or workers without this package.
+
+        Raises MissingPackage, too.
+        """
         _check_release()
+        with package_for("writing with Spark"):
+            import pandas  # noqa: F401  # Lazy: start-up. PySpark's mapInArrow asks for it.
         _check_classic(self._spark)
         check_worker_python(self._spark)
         check_executors(self._spark)
