@@ -164,7 +164,8 @@ def test_the_wheel_as_an_archive(site: Site, driver: dict[str, str]) -> None:
 
 
 def test_the_wheel_among_python_files(site: Site, driver: dict[str, str]) -> None:
-    """It works slowly, and a warning says so."""
+    """It works slowly where numba is, and a warning says so."""
+    subprocess.run([site.python, "-I", "-m", "pip", "install", "--quiet", "numba"], check=True)
     cache = f"--conf spark.executorEnv.STATEPROC_CACHE_DIR={site.temporary}/kernels"
     line = f'cp {site.wheel} files.zip; spark-submit --master "$MASTER" --py-files files.zip {cache}'
     done = site.run(f"{line} main.py run rescale.yaml", "files", driver)
