@@ -333,7 +333,7 @@ class SparkEngine:
     def check(self) -> None:
         """Raise InvalidOption for a release or session that cannot write, or workers without this package.
 
-        Raises MissingPackage, too.
+        MissingPackage: pandas is not installed.
         """
         _check_release()
         with package_for("writing with Spark"):
