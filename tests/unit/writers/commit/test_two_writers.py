@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -64,8 +65,12 @@ def test_of_two_writers_at_most_one_completes_and_nothing_is_mixed(mode: str, tm
     assert any(0 in ended for ended in ends), ends
 
 
-def _writing(change: str, target: Path, mode: str) -> Callable[[Gate], None]:
+def _writing(change: str, target: Path, mode: str, drawn: str = "") -> Callable[[Gate], None]:
+    """A write; ``drawn``: how the names begin that it draws at random. Of two that have begun the greater goes on."""
+    random = uuid.uuid4
+
     def body(gate: Gate) -> None:
+        uuid.uuid4 = lambda: uuid.UUID(drawn + random().hex[len(drawn) :])
         local_steps(target, gate)
         write(change, target, mode)
 
@@ -92,7 +97,8 @@ def test_two_writers_that_take_turns(mode: str, tmp_path: Path) -> None:
             target = begun(f"{first}-{second}")
             # One that has only begun is overtaken.
             earlier = second // 4 % 2 if first > 2 else 0
-            bodies = [_writing(change, target, mode) for change in changes]
+            drawn = ("0", "f") if (first + second // 4) % 2 else ("f", "0")
+            bodies = [_writing(change, target, mode, name) for change, name in zip(changes, drawn, strict=True)]
             ended = interleaved(bodies, [(0, first), (1, second), (earlier, None)])
             ends.add(tuple(ended))
             order = (first, second, earlier, ended)
