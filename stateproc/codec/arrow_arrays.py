@@ -83,6 +83,11 @@ def uninitialized_bytes(size: int) -> Bytes:
     return np.frombuffer(pa.allocate_buffer(size), dtype=np.uint8)
 
 
+def uninitialized_longs(n: int) -> Longs:
+    """Return ``n`` numbers that may be any."""
+    return uninitialized_bytes(8 * n).view(np.int64)
+
+
 # Find the values that Arrow's casts change without an error.
 #
 # Arrow refuses integers out of range, fractions that become integers, and decimals of too many digits. It rounds

@@ -5,7 +5,7 @@ and key groups int32, one per row.
 
 A temporary file has entries as records, in the byte order of the machine:
 
-    i64 bytes of the key, i64 bytes of the value, i32 state id, key, value
+    i32 bytes of the key, i32 bytes of the value, i32 state id, key, value
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from stateproc.codec.native.jit import (
     store_64,
 )
 
-RECORD_BYTES = 8 + 8 + 4
+RECORD_BYTES = 4 + 4 + 4
 """Bytes of a record besides key and value."""
+LONGEST = 0x7FFFFFFF
+"""The most bytes of a key or a value in a record."""
 
 
 @exported
@@ -109,17 +111,39 @@ def mark_ties(n: int, order: int, groups: int, heads: int, tied: int) -> bool:
 
 
 @exported
-def put_records(n: int, targets: int, states: int, keys: int, key_sizes: int, values: int, sizes: int) -> None:
-    """Write the record of each row at its int64 address in ``targets``.
+def place_records(n: int, order: int, key_sizes: int, sizes: int, edges: int, places: int) -> bool:
+    """Give each row the place of its record, where these stand in an order, one after the other.
+
+    order: int64 row numbers. edges: ``n`` + 1 int64 results, where the records begin and the last one ends, from 0.
+    places: int64, those of the rows. Returns False for a key or a value that is too long.
+    """
+    at = 0
+    for k in range(n):
+        row = 8 * load_i64(order + 8 * k)
+        key_size, size = load_i64(key_sizes + row), load_i64(sizes + row)
+        if key_size > LONGEST or size > LONGEST:
+            return False
+        store_64(edges + 8 * k, at)
+        store_64(places + row, at)
+        at += RECORD_BYTES + key_size + size
+    store_64(edges + 8 * n, at)
+    return True
+
+
+@exported
+def put_records(
+    n: int, target: int, places: int, states: int, keys: int, key_sizes: int, values: int, sizes: int
+) -> None:
+    """Write the record of each row at its int64 place after ``target``.
 
     Rows are read in their order, whatever that of the records is: reading each of them would be a cache miss.
     """
     for row in range(n):
-        out = load_i64(targets + 8 * row)
+        out = target + load_i64(places + 8 * row)
         key_size, size = load_i64(key_sizes + 8 * row), load_i64(sizes + 8 * row)
-        store_64(out, key_size)
-        store_64(out + 8, size)
-        store_32(out + 16, load_i32(states + 4 * row))
+        store_32(out, key_size)
+        store_32(out + 4, size)
+        store_32(out + 8, load_i32(states + 4 * row))
         out += RECORD_BYTES
         copy_bytes(out, load_i64(keys + 8 * row), key_size)
         copy_bytes(out + key_size, load_i64(values + 8 * row), size)
@@ -131,8 +155,8 @@ def find_records(at: int, end: int, n: int, states: int, keys: int, key_sizes: i
     for row in range(n):
         if end - at < RECORD_BYTES:
             return False
-        key_size, size = load_i64(at), load_i64(at + 8)
-        store_32(states + 4 * row, load_i32(at + 16))
+        key_size, size = load_i32(at), load_i32(at + 4)
+        store_32(states + 4 * row, load_i32(at + 8))
         at += RECORD_BYTES
         if key_size < 0 or size < 0 or key_size > end - at or size > end - at - key_size:
             return False

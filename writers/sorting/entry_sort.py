@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.codec.array_types import Longs
-from stateproc.codec.arrow_arrays import RowBytes, numbers_of, uninitialized_bytes, values_array
+from stateproc.codec.arrow_arrays import RowBytes, numbers_of, uninitialized_bytes, uninitialized_longs, values_array
 from stateproc.writers.formats.entry_batches import FILE_ENTRIES, byte_column, cuts
 from stateproc.writers.sorting.entry_kernels import mark_ties, put_heads, take_bytes, take_entries
 
@@ -38,16 +37,15 @@ class ScatteredBytes:
     owners: tuple[object, ...]
 
     @classmethod
-    def of(cls, array: pa.Array) -> ScatteredBytes:
-        """A column of a batch."""
-        column = byte_column(array)
-        return cls(column.offsets[:-1] + column.address, np.diff(column.offsets), (column,))
-
-    @classmethod
-    def joined(cls, parts: Sequence[ScatteredBytes]) -> ScatteredBytes:
-        """The byte strings of all parts."""
-        starts, sizes = np.concatenate([one.starts for one in parts]), np.concatenate([one.sizes for one in parts])
-        return cls(starts, sizes, tuple(itertools.chain.from_iterable(one.owners for one in parts)))
+    def of(cls, arrays: Sequence[pa.Array]) -> ScatteredBytes:
+        """A column of batches."""
+        columns = tuple(map(byte_column, arrays))
+        edges = [0, *itertools.accumulate(map(len, arrays))]
+        starts, sizes = uninitialized_longs(edges[-1]), uninitialized_longs(edges[-1])
+        for column, first, last in zip(columns, edges, edges[1:], strict=False):
+            np.add(column.offsets[:-1], column.address, out=starts[first:last])
+            np.subtract(column.offsets[1:], column.offsets[:-1], out=sizes[first:last])
+        return cls(starts, sizes, columns)
 
     def taken(self, rows: Longs) -> pa.LargeBinaryArray:
         """The byte strings of these rows, copied."""
@@ -71,19 +69,11 @@ class ScatteredEntries:
     values: ScatteredBytes
 
     @classmethod
-    def of(cls, batches: Sequence[Entries]) -> ScatteredEntries:
+    def of(cls, batches: Sequence[pa.RecordBatch]) -> ScatteredEntries:
         """The entries of at least one batch."""
-        parts = [batch if isinstance(batch, ScatteredEntries) else cls._of_batch(batch) for batch in batches]
-        if len(parts) == 1:
-            return parts[0]
-        numbers = tuple(map(np.concatenate, zip(*(part.numbers for part in parts), strict=True)))
-        keys, values = ([getattr(part, name) for part in parts] for name in ("keys", "values"))
-        return cls(numbers, ScatteredBytes.joined(keys), ScatteredBytes.joined(values))
-
-    @classmethod
-    def _of_batch(cls, batch: pa.RecordBatch) -> ScatteredEntries:
-        numbers = tuple(numbers_of(batch.column(name)) for name in FILE_ENTRIES.names[:3])
-        return cls(numbers, ScatteredBytes.of(batch.column("key")), ScatteredBytes.of(batch.column("value")))
+        *numbers, keys, values = ([batch.column(name) for batch in batches] for name in FILE_ENTRIES.names)
+        joined = tuple(np.concatenate([numbers_of(one) for one in column]) for column in numbers)
+        return cls(joined, ScatteredBytes.of(keys), ScatteredBytes.of(values))
 
     @property
     def nbytes(self) -> int:
@@ -110,15 +100,14 @@ class ScatteredEntries:
         """The rows by file and key group, otherwise in their order."""
         return stable_order(group_numbers(self.numbers[:2]))
 
+    def in_order(self) -> pa.RecordBatch:
+        """All entries (FILE_ENTRIES) in order, copied."""
+        return self.taken(self.order())
 
-Entries: TypeAlias = pa.RecordBatch | ScatteredEntries
-"""Entries in either form."""
 
-
-def in_order(batches: Sequence[Entries]) -> pa.RecordBatch:
+def in_order(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Sort the entries of at least one batch (FILE_ENTRIES) by file, key group, state id and unsigned key bytes."""
-    entries = ScatteredEntries.of(batches)
-    return entries.taken(entries.order())
+    return ScatteredEntries.of(batches).in_order()
 
 
 def group_numbers(columns: Sequence[npt.NDArray[np.int32]]) -> npt.NDArray[np.int64]:
@@ -171,7 +160,7 @@ def _heads(keys: ScatteredBytes) -> npt.NDArray[np.uint64]:
     """The eight bytes of each key after the prefix that all share, big-endian, with zeros after the key's end."""
     n = len(keys.starts)
     starts, sizes = np.ascontiguousarray(keys.starts), np.ascontiguousarray(keys.sizes)
-    heads = np.empty(n, dtype=np.uint64)
+    heads = uninitialized_longs(n).view(np.uint64)
     put_heads(starts.ctypes.data, sizes.ctypes.data, n, heads.ctypes.data)
     return heads
 

@@ -142,7 +142,7 @@ def written_runs(
         with staging.new_file(inline_threshold=-1) as file:
             entries = ScatteredEntries.of(held)
             held.clear()
-            ordered = in_order([entries])
+            ordered = entries.in_order()
             del entries  # Of a run, only what was read or what is sorted is in memory.
             chunks = _write(file, ordered)
             handle = file.close()

@@ -22,12 +22,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stateproc.codec.array_types import Bytes, Ints, Longs
-from stateproc.codec.arrow_arrays import numbers_of, uninitialized_bytes, values_array
-from stateproc.errors import WriteFailed
+from stateproc.codec.arrow_arrays import numbers_of, uninitialized_bytes, uninitialized_longs, values_array
+from stateproc.errors import InvalidEntries, WriteFailed
 from stateproc.storage.store import StorePath
 from stateproc.storage.writing import writing
 from stateproc.writers.formats.entry_batches import cuts, portions
-from stateproc.writers.sorting.entry_kernels import RECORD_BYTES, find_records, put_records
+from stateproc.writers.sorting.entry_kernels import find_records, place_records, put_records
 from stateproc.writers.sorting.entry_sort import ScatteredBytes, ScatteredEntries, in_order
 
 TEMPORARY = StorePath("<temporary file>")
@@ -124,11 +124,15 @@ class _SpillFile:
     def add(self, entries: ScatteredEntries) -> None:
         """Sort a batch of entries and write it."""
         order, keys, values = entries.order(), entries.keys, entries.values
-        edges = np.append(0, np.cumsum((keys.sizes + values.sizes)[order] + RECORD_BYTES))
-        data = uninitialized_bytes(int(edges[-1]))
-        targets, states = np.empty(len(order), dtype=np.int64), np.ascontiguousarray(entries.numbers[2])
-        targets[order] = edges[:-1] + data.ctypes.data
-        columns = (targets, states, keys.starts, keys.sizes, values.starts, values.sizes)
+        edges, places = uninitialized_longs(len(order) + 1), uninitialized_longs(len(order))
+        columns = (order, keys.sizes, values.sizes, edges, places)
+        if not place_records(len(order), *(column.ctypes.data for column in columns)):
+            raise InvalidEntries(
+                "an entry whose key or value is longer than 2 GiB",
+                advice="Flink has no longer ones: divide the value, or leave it out",
+            )
+        data, states = uninitialized_bytes(int(edges[-1])), np.ascontiguousarray(entries.numbers[2])
+        columns = (data, places, states, keys.starts, keys.sizes, values.starts, values.sizes)
         put_records(len(order), *(column.ctypes.data for column in columns))
         self._file.write(data.data)
         files, key_groups = (column[order] for column in entries.numbers[:2])
@@ -229,7 +233,7 @@ class SpilledEntries:
             if last - first == 1 and portion.sizes.sum() > at_once:
                 yield from self._divided(portion, at_once)
             else:
-                yield in_order([self._read(portion)])
+                yield self._read(portion).in_order()
 
     def _divided(self, ranges: _Ranges, at_once: int) -> Iterator[pa.RecordBatch]:
         """Return the entries of one key group in order, in portions by their state ids and keys."""
@@ -239,7 +243,7 @@ class SpilledEntries:
             # Entries with the same key are in any order, so that it does not matter how many there are.
             one_key = high == _after(low)
             for part in portion.at_once(at_once) if one_key else (portion,):
-                entries = in_order([self._read(part)])
+                entries = self._read(part).in_order()
                 first, last = _rows_before(entries, low), _rows_before(entries, high)
                 if first < last:
                     yield entries.slice(first, last - first)

@@ -20,7 +20,7 @@ from stateproc.writers.commit.staging import Staging
 from stateproc.writers.formats.entry_batches import FILE_ENTRIES
 from stateproc.writers.sorting import external_sort as runs
 from stateproc.writers.sorting import spill_buffer as waiting
-from stateproc.writers.sorting.entry_sort import in_order
+from stateproc.writers.sorting.entry_sort import ScatteredBytes, ScatteredEntries, in_order
 from stateproc.writers.sorting.external_sort import sorted_entries
 from stateproc.writers.spark.shuffle_blocks import BLOCKS, SLICE_BYTES, block_numbers, packed, unpacked
 from tests.helpers.sweeps import exhaustive, sampled
@@ -77,6 +77,17 @@ def test_more_combinations_of_file_and_key_group_than_16_bits() -> None:
     chance = random.Random(3)
     rows: list[Row] = [(k % 9, chance.randrange(32768), k % 5, b"k%d" % k, b"") for k in range(5000)]
     assert rows_of([in_order(batches(rows, 3))]) == sorted(rows)
+
+
+@pytest.mark.parametrize("size", [1 << 31, (1 << 32) + 1, 1 << 40])
+@pytest.mark.parametrize("of_key", [True, False])
+def test_entries_of_two_gibibytes_are_refused(size: int, of_key: bool) -> None:
+    """Lengths are i32; an entry is refused before its bytes are accessed."""
+    short, long = (ScatteredBytes(np.zeros(1, np.int64), np.array([n], np.int64), ()) for n in (1, size))
+    numbers = tuple(np.zeros(1, np.int32) for _ in range(3))
+    entries = ScatteredEntries(numbers, long, short) if of_key else ScatteredEntries(numbers, short, long)
+    with waiting.temporary_file() as file, pytest.raises(InvalidEntries, match="longer than 2 GiB"):
+        waiting._SpillFile(file).add(entries)
 
 
 def _marks(name: str, chunk_bytes: int) -> list[pytest.MarkDecorator]:
@@ -290,10 +301,10 @@ def test_an_empty_slice_is_refused() -> None:
 @pytest.mark.parametrize(
     ("at", "damage", "message"),
     [
-        (0, (1 << 40).to_bytes(8, "little"), "not as it was written"),
-        (0, b"\xff" * 8, "not as it was written"),
-        (8, (6).to_bytes(8, "little"), "not as it was written"),
-        (8, b"\xff" * 8, "not as it was written"),
+        (0, (1 << 30).to_bytes(4, "little"), "not as it was written"),
+        (0, b"\xff" * 4, "not as it was written"),
+        (4, (6).to_bytes(4, "little"), "not as it was written"),
+        (4, b"\xff" * 4, "not as it was written"),
         (-1, None, "shorter than it was written"),
     ],
 )
