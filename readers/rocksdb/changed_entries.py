@@ -361,7 +361,7 @@ class _PairReader:
         if not wanted:
             return
         runs = [(side, run) for side in SIDES for run in _runs(self._own[side])]
-        limit = read_limit(len(runs))
+        limit = read_limit(len(runs), is_remote=self._pool.is_concurrent)
         sources = [self._blocks(run, [None] * len(run), limit) for _, run in runs]
         yield from candidate_keys(sources, [side for side, _ in runs], wanted, self._prefix)
 
@@ -371,7 +371,7 @@ class _PairReader:
         self._open(tables)
         deleted = fragments([item for table in tables for item in table.tombstones])
         runs = _runs(tables)
-        limit = read_limit(len(runs))
+        limit = read_limit(len(runs), is_remote=self._pool.is_concurrent)
         sources = [self._blocks(run, [table.chosen(keys, side) for table in run], limit) for run in runs]
         yield from merged_entries(sources, deleted, keys.spans, self._prefix)
 

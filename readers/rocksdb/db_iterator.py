@@ -177,7 +177,7 @@ def rocksdb_entries(
             opened = list(pool.map(lambda sst: shared_file(sst, shared, verify=verify), ssts))
             deleted = fragments(tombstones_of(opened))
             runs = sorted_runs(opened)
-            limit = read_limit(len(runs))
+            limit = read_limit(len(runs), is_remote=pool.is_concurrent)
             ahead = pieces_ahead(len(runs))
             sources = [chain.from_iterable(pool.run(run_blocks(run, wanted, limit), ahead)) for run in runs]
             yield from merged_entries(sources, deleted, span_table(wanted), prefix)

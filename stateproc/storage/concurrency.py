@@ -53,6 +53,11 @@ class RequestPool:
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, "stateproc-requests") if threads > 1 else None
 
+    @property
+    def is_concurrent(self) -> bool:
+        """Whether several calls run at a time."""
+        return self._pool is not None
+
     def __enter__(self) -> RequestPool:
         return self
 
