@@ -125,8 +125,8 @@ class _SpillFile:
         """Sort a batch of entries and write it."""
         order, keys, values = entries.order(), entries.keys, entries.values
         edges, places = uninitialized_longs(len(order) + 1), uninitialized_longs(len(order))
-        columns = (order, keys.sizes, values.sizes, edges, places)
-        if not place_records(len(order), *(column.ctypes.data for column in columns)):
+        numbers = (order, keys.sizes, values.sizes, edges, places)
+        if not place_records(len(order), *(column.ctypes.data for column in numbers)):
             raise InvalidEntries(
                 "an entry whose key or value is longer than 2 GiB",
                 advice="Flink has no longer ones: divide the value, or leave it out",
