@@ -112,7 +112,7 @@ def mark_ties(n: int, order: int, groups: int, heads: int, tied: int) -> bool:
 
 @exported
 def place_records(n: int, order: int, key_sizes: int, sizes: int, edges: int, places: int) -> bool:
-    """Give each row the place of its record, where these stand in an order, one after the other.
+    """Give each row the place of its record; records come one after the other in the order of ``order``.
 
     order: int64 row numbers. edges: ``n`` + 1 int64 results, where the records begin and the last one ends, from 0.
     places: int64, those of the rows. Returns False for a key or a value that is too long.
