@@ -55,6 +55,12 @@ def bootstrap(keys: int, folder: Path) -> None:
     SavepointWriter.new_savepoint(None).with_operator(_UID, state).with_parallelism(_UID, 2).write(folder / "first")
 
 
+def read(keys: int, folder: Path) -> None:
+    """Read all columns, batch by batch."""
+    state = stateproc.open(str(folder / "first"), uids=[_UID]).state(_UID, _STATE)
+    assert sum(batch.num_rows for batch in state.batches()) == keys
+
+
 def feed(keys: int, folder: Path) -> None:
     """Count the changes between the savepoint and the updated one."""
     (counts,) = stateproc.changes(str(folder / "first"), str(folder / "updated"), _UID).counts()
@@ -67,7 +73,7 @@ def diff(keys: int, folder: Path) -> None:
     assert counts.left == keys and counts.changed == keys // 100
 
 
-_STEPS = {"bootstrap": bootstrap, "diff": diff, "feed": feed}
+_STEPS = {"bootstrap": bootstrap, "read": read, "diff": diff, "feed": feed}
 """Steps without a command."""
 
 
@@ -77,7 +83,7 @@ def steps(folder: Path) -> dict[str, list[str]]:
     table = f'"{_UID}"."{_STATE}"'
     update = ["--uid", _UID, "--state", _STATE, "--set", "value.visits = -1", "--where", "key % 100 = 0"]
     return {
-        "read": ["sql", first, f"SELECT sum(value.visits) FROM {table}", "--uids", _UID],
+        "sql": ["sql", first, f"SELECT sum(value.visits) FROM {table}", "--uids", _UID],
         "verify": ["verify", first],
         "export": ["export", first, "--uids", _UID, "--uid", _UID, "-o", str(folder / "export")],
         "rescale": ["rescale", first, str(folder / "rescaled"), "--max-parallelism", "1024"],
@@ -87,8 +93,10 @@ def steps(folder: Path) -> dict[str, list[str]]:
 
 def measure(keys: int, folder: Path) -> dict[str, dict[str, float]]:
     """Run all steps; return seconds, megabytes and million keys per second of each."""
-    found = {"bootstrap": _own(keys, folder, "bootstrap")}
-    _say(keys, "bootstrap", found)
+    found = {}
+    for name in ("bootstrap", "read"):
+        found[name] = _own(keys, folder, name)
+        _say(keys, name, found)
     for name, command in steps(folder).items():
         figures = measured(command)
         found[name] = {"seconds": figures["seconds"], "MB": figures["megabytes"]}
