@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stateproc.cli.allocator import returned_memory
 from stateproc.errors import InvalidOption
 from stateproc.options import BY_NAME, OPEN_OPTIONS, PATH, Interface, OptionDefinition
 
@@ -200,5 +199,4 @@ class CommandDefinition:
 
         name = self.module or self.name
         module = import_module(f"stateproc.cli.commands.{name}")
-        with returned_memory():
-            return int(getattr(module, f"{name}_command")(arguments))
+        return int(getattr(module, f"{name}_command")(arguments))

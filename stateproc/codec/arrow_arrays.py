@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -66,11 +67,24 @@ def empty_row_bytes(n: int) -> RowBytes:
     return RowBytes(np.empty(0, dtype=np.uint8), np.zeros(n + 1, dtype=np.int64))
 
 
-# Memory for the bytes of batches, from Arrow's pool.
+# Memory for the bytes of batches, from a pool of Arrow.
 #
 # A thread that is not the main one gets memory from an arena of its own, which glibc returns to the kernel at once when
-# it is freed: every batch that is read by a thread would pay the page faults of fresh memory. Arrow's pool keeps what
-# is freed for the next batch, whichever thread asks for it, and takes large pages from the kernel where it can.
+# it is freed: every batch that is read by a thread would pay the page faults of fresh memory. A pool of Arrow keeps
+# what is freed for the next batch, whichever thread asks for it. Its default, mimalloc, keeps more than jemalloc: two
+# threads that read 5 million keys of RocksDB take 290 MB with it instead of 220, of canonical state 220 instead of 180,
+# and no less time.
+
+
+def _pool() -> pa.MemoryPool:
+    """Return jemalloc's pool where pyarrow has it, unless the user has chosen another."""
+    is_free = "ARROW_DEFAULT_MEMORY_POOL" not in os.environ
+    if is_free and "jemalloc" in pa.supported_memory_backends():
+        return pa.jemalloc_memory_pool()
+    return pa.default_memory_pool()
+
+
+_POOL = _pool()
 
 _SMALLEST = 64 << 10
 """The allocator of numpy is faster for less."""
@@ -80,7 +94,7 @@ def uninitialized_bytes(size: int) -> Bytes:
     """Return ``size`` bytes that may hold anything, uint8 [size], writable."""
     if size < _SMALLEST:
         return np.empty(size, dtype=np.uint8)
-    return np.frombuffer(pa.allocate_buffer(size), dtype=np.uint8)
+    return np.frombuffer(pa.allocate_buffer(size, memory_pool=_POOL), dtype=np.uint8)
 
 
 def uninitialized_longs(n: int) -> Longs:

@@ -274,25 +274,6 @@ def test_a_broken_pipe_prints_no_error() -> None:
     assert len(done.stdout.splitlines()) == 1
 
 
-@pytest.mark.parametrize("chosen", [None, "mimalloc"])
-def test_arrow_allocates_by_jemalloc_while_a_command_runs(
-    chosen: str | None, run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from stateproc.cli.commands import read
-
-    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
-    if chosen is not None:
-        monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", chosen)
-    before, used = pa.default_memory_pool().backend_name, []
-    command = read.read_command
-    noted = lambda given: (used.append(pa.default_memory_pool().backend_name), command(given))[1]  # noqa: E731
-    monkeypatch.setattr(read, "read_command", noted)
-    assert run("read", DEMO, *CUSTOMERS, "--state", "profile", "--limit", "1").status == 0
-    is_there = "jemalloc" in pa.supported_memory_backends()
-    assert used == ["jemalloc" if chosen is None and is_there else before]
-    assert pa.default_memory_pool().backend_name == before
-
-
 def test_a_query_with_a_condition_reads_the_metadata_once(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from stateproc.snapshot.snapshot import Snapshot
 
