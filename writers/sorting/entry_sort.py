@@ -42,7 +42,7 @@ class ScatteredBytes:
         columns = tuple(map(byte_column, arrays))
         edges = [0, *itertools.accumulate(map(len, arrays))]
         starts, sizes = uninitialized_longs(edges[-1]), uninitialized_longs(edges[-1])
-        for column, first, last in zip(columns, edges, edges[1:], strict=False):
+        for column, (first, last) in zip(columns, itertools.pairwise(edges), strict=True):
             np.add(column.offsets[:-1], column.address, out=starts[first:last])
             np.subtract(column.offsets[1:], column.offsets[:-1], out=sizes[first:last])
         return cls(starts, sizes, columns)
