@@ -34,7 +34,7 @@ REQUESTS_AT_ONCE = 16
 
 BYTES_AHEAD = 64 << 20
 """Bytes of batches that may wait for the consumer, per thread."""
-BEGUN_BELOW = 16 << 20
+BEGUN_BELOW = 8 << 20
 """Bytes of batches, per thread, below which another item is begun: one item of each thread may wait for the consumer,
 but not many where one thread is held up. Large items, as those of changelogs, are read on up to ``BYTES_AHEAD``."""
 _ITEMS_AHEAD = 8
