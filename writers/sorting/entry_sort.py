@@ -22,8 +22,6 @@ from stateproc.writers.sorting.entry_kernels import mark_ties, put_heads, take_b
 
 _FEW_ENTRIES = 32
 """With fewer entries of a group on average, sorting group by group costs more than sorting all at once."""
-ROW_BYTES = 3 * 4 + 2 * 8
-"""Bytes of a row apart from its key and value."""
 _RADIX_LIMIT = 1 << 16
 """numpy sorts numbers below it by counting (radix sort) instead of comparing."""
 
@@ -74,11 +72,6 @@ class ScatteredEntries:
         *numbers, keys, values = ([batch.column(name) for batch in batches] for name in FILE_ENTRIES.names)
         joined = tuple(np.concatenate([numbers_of(one) for one in column]) for column in numbers)
         return cls(joined, ScatteredBytes.of(keys), ScatteredBytes.of(values))
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the entries, about as a batch of them counts."""
-        return int(self.keys.sizes.sum() + self.values.sizes.sum()) + ROW_BYTES * len(self.keys.sizes)
 
     def taken(self, rows: Longs) -> pa.RecordBatch:
         """These rows (FILE_ENTRIES), copied."""
